@@ -1,0 +1,1 @@
+"""The ``memrig`` command. One module a verb. Parses, calls ``harness``, prints. No logic."""

@@ -1,0 +1,1 @@
+"""Stage 3: the six dimensions and their statistics, from records alone."""

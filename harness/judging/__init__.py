@@ -1,0 +1,1 @@
+"""Stage 2: judges, the instruments that grade records."""
