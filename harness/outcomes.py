@@ -119,7 +119,7 @@ class SandboxFailure(MemrigError):
             DISK_LIMIT, PROTOCOL, MESSAGE_TOO_LARGE.
         message: one sentence for a person.
         call: the adapter call that was open.
-        exit_code: of the box's main process, where known; ``signal`` likewise.
+        box_exit: exit code of the box's main process, where known; ``signal`` likewise.
         stderr_tail: its last lines.
         log: the file with all of its stderr.
     """
@@ -130,7 +130,7 @@ class SandboxFailure(MemrigError):
         message: str,
         *,
         call: str | None = None,
-        exit_code: int | None = None,
+        box_exit: int | None = None,
         signal: int | None = None,
         stderr_tail: str = "",
         log: Path | None = None,
@@ -142,7 +142,7 @@ class SandboxFailure(MemrigError):
         self.kind = kind
         self.message = message
         self.call = call
-        self.exit_code = exit_code
+        self.box_exit = box_exit
         self.signal = signal
         self.stderr_tail = stderr_tail
         self.log = log

@@ -1,6 +1,6 @@
 """One way to cut text into tokens, for BM25 in boxes and for answering and judging on the host.
 
-NFKC-folded and case-folded; words of letters or of digits (with inner ``.,:'-`` kept out); every CJK
+NFKC-folded and case-folded; words of letters and digits, punctuation is no part of any; every CJK
 character is a token of its own, so that Chinese needs no segmenter.
 """
 
@@ -27,5 +27,5 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, stripped, none empty; cut at .!? before a blank, 。！？, line ends."""
+    """The sentences of a text, stripped, none empty: cut after ``.!?`` and ``。！？``, at lines."""
     return [part.strip() for part in _SENTENCE_END.split(text) if part and part.strip()]

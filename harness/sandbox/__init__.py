@@ -1,1 +1,1 @@
-"""Boxes: a baseline sealed in a container or an environment of its own, and the host's end of its pipe."""
+"""Boxes: a baseline sealed in a container or environment, and the host's end of its pipe."""
