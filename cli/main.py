@@ -1,0 +1,62 @@
+"""The `memrig` command. Parses nothing itself: :mod:`cli.verbs` finds the verb and runs it."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from cli.verbs import LazyGroup
+
+app = typer.Typer(
+    name="memrig",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from harness import __version__
+
+        typer.echo(f"memrig {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Put long-term-memory systems for LLM agents under test, each sealed in its own box.
+
+    Examples:
+      memrig doctor                     what this machine has, and what mends it
+      memrig bench                      reference rows over the sample data, to the table
+      memrig bench --baseline BM25 --dataset DIR
+      memrig VERB --help                every verb has examples
+    """
+
+
+def main() -> None:
+    """The console script."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    app(prog_name="memrig")
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """SIGTERM and a closed terminal take the way of Ctrl-C, so that one clean-up path exists."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()
