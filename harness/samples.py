@@ -230,12 +230,14 @@ class Balance:
     """The counts of a load, and all that it warned about or left out.
 
     A loader proves that every count equals what is in a denominator plus what is left out.
+    ``attachments`` are those of turns; those of questions are counted apart.
     """
 
     samples: int = 0
     sessions: int = 0
     turns: int = 0
     attachments: int = 0
+    question_attachments: int = 0
     gold_points: int = 0
     checkpoints: int = 0
     questions: int = 0
