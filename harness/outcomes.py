@@ -11,6 +11,7 @@ The tree::
     ├── SandboxFailure        a box died, hung, ran out of memory or disk, broke the protocol
     ├── AdapterFailure        the memory system itself failed and said so over the pipe
     ├── ModelFailure          a model request failed for good
+    ├── Interrupted           Ctrl-C or SIGTERM; finished samples are kept; exit code 130
     └── RunError              a run directory cannot be used as asked
         ├── ManifestMismatch  resuming into a run made with another configuration
         └── VerifyError       records, hashes and tables do not agree
@@ -179,6 +180,12 @@ class ModelFailure(MemrigError):
         self.message = message
 
 
+class Interrupted(MemrigError):
+    """The run was stopped from outside. Its boxes are closed and finished samples are kept."""
+
+    exit_code = 130
+
+
 class RunError(MemrigError):
     """A run directory that cannot be used as asked."""
 
@@ -233,6 +240,7 @@ POLICIES: dict[str, Policy] = {
     "UNAVAILABLE": Policy(status=Status.UNSUPPORTED),
     "UNSUPPORTED": Policy(status=Status.UNSUPPORTED),
     "BUDGET_EXHAUSTED": Policy(status=Status.BUDGET_EXHAUSTED),
+    "ANSWER_ERROR": Policy(status=Status.FAILED_ANSWER),
 }
 
 

@@ -1,0 +1,379 @@
+"""The run directory: one writer, many readers, and never half a sample.
+
+A sample's lines enter ``pipeline_sessions.jsonl`` and ``pipeline_qa.jsonl`` in one block each, and
+then one line enters ``pipeline_samples.jsonl``: the end marker, with the blocks' places and hashes.
+All three are synced in that order. The marker stands beside the records, not among them, so that
+the stage files are pure record lines. What has no marker does not count: readers stop before it,
+and the next writer cuts it off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from harness.outcomes import ManifestMismatch, RunError
+from harness.records import JSONObject, QARecord, SessionRecord, qa_from_json, session_from_json
+from harness.runs import attempts
+from harness.runs.attempts import Attempt
+from harness.runs.files import (
+    chunks,
+    cut,
+    file_sha256,
+    full_disk_by_name,
+    line_of,
+    lines,
+    size_of,
+    sync,
+    sync_folder,
+)
+from harness.runs.manifest import FILE, Manifest
+
+PIPELINE_SESSIONS = "pipeline_sessions.jsonl"
+PIPELINE_QUESTIONS = "pipeline_qa.jsonl"
+PIPELINE_SAMPLES = "pipeline_samples.jsonl"
+JUDGED_SESSIONS = "session_records.jsonl"
+JUDGED_QUESTIONS = "qa_records.jsonl"
+AGGREGATE = "aggregate_metrics.json"
+LOCK, OWNER = ".lock", ".lock.owner"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A sample's lines in a stage file: bytes ``start`` to ``end``."""
+
+    start: int
+    end: int
+    lines: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A sample that is wholly recorded."""
+
+    sample_id: str
+    ordinal: str
+    attempt: int
+    sessions: Block
+    questions: Block
+
+
+class Run:
+    """A run directory, open for reading, and for writing while it holds the lock."""
+
+    def __init__(self, path: Path, manifest: Manifest, finished: list[Finished]) -> None:
+        self.path = path
+        self.manifest = manifest
+        #: Samples that the last writer left without a marker or damaged, and that start anew.
+        self.cut_back: tuple[str, ...] = ()
+        self._finished = {entry.sample_id: entry for entry in finished}
+        self._guard = threading.Lock()
+        self._lock: FileLock | None = None
+
+    # Opening
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """Open a run for reading. What a writer adds meanwhile is not seen.
+
+        Raises:
+            RunError: it is no run.
+        """
+        manifest = Manifest.read(path)
+        return cls(path, manifest, _whole_blocks(path, list(_markers(path))))
+
+    @classmethod
+    def create(cls, path: Path, manifest: Manifest) -> Run:
+        """Make a new run directory and open it for writing.
+
+        Raises:
+            RunError: there is something at ``path`` already, or another process writes there.
+        """
+        lock = _locked(path)
+        try:
+            _refuse_what_is_no_run(path)
+            if (path / FILE).exists():
+                raise RunError(f"{path} holds a run already")
+            with full_disk_by_name(path):
+                for name in ("attempts", "logs"):
+                    (path / name).mkdir(exist_ok=True)
+            manifest.write(path)
+        except BaseException:
+            lock.release()
+            raise
+        return cls._writing(path, manifest, [], lock)
+
+    @classmethod
+    def resume(cls, path: Path, manifest: Manifest, *, rejudge: bool = False) -> Run:
+        """Open a run for writing and go on where it stopped.
+
+        With ``rejudge`` the judge may be another; the manifest is written anew with it.
+
+        Raises:
+            ManifestMismatch: it was made with something else; names the first field that differs.
+            RunError: no run, or another process writes there.
+        """
+        lock = _locked(path)
+        try:
+            stored = Manifest.read(path)
+            _compare(path, stored, manifest, rejudge)
+            if stored.judge != manifest.judge:
+                stored = stored.with_judge(manifest.judge)
+                stored.write(path)
+            markers = list(_markers(path))
+            sound = _sound(path, markers)
+            _cut_to(path, sound)
+        except BaseException:
+            lock.release()
+            raise
+        run = cls._writing(path, stored, sound, lock)
+        run.cut_back = tuple(entry.sample_id for entry in markers[len(sound) :])
+        return run
+
+    @classmethod
+    def start(cls, path: Path, manifest: Manifest) -> Run:
+        """Create the run, or resume it where it is there already."""
+        if (path / FILE).exists():
+            return cls.resume(path, manifest)
+        return cls.create(path, manifest)
+
+    @classmethod
+    def _writing(
+        cls, path: Path, manifest: Manifest, finished: list[Finished], lock: FileLock
+    ) -> Run:
+        run = cls(path, manifest, finished)
+        run._lock = lock
+        return run
+
+    def close(self) -> None:
+        """Give the lock back. Safe to call twice."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        self.close()
+
+    # Writing
+
+    def next_attempt(self, sample_id: str, ordinal: str) -> Attempt:
+        """Open the next attempt at a sample; earlier ones stay as they are."""
+        self._needs_lock()
+        return Attempt.next(self.path / "attempts", sample_id, ordinal)
+
+    def append_sample(self, attempt: Attempt) -> Finished:
+        """Take over a complete attempt's records, synced. From any thread, one at a time.
+
+        Raises:
+            DiskFull: they do not fit; the stage files are as they were.
+        """
+        self._needs_lock()
+        attempt.close()
+        with self._guard:
+            if attempt.sample_id in self._finished:
+                raise RunError(f"sample {attempt.sample_id!r} is recorded already")
+            try:
+                entry = Finished(
+                    attempt.sample_id,
+                    attempt.ordinal,
+                    attempt.number,
+                    self._append(PIPELINE_SESSIONS, attempt.path(attempts.SESSIONS)),
+                    self._append(PIPELINE_QUESTIONS, attempt.path(attempts.QUESTIONS)),
+                )
+                self._append_marker(entry)
+            except BaseException:
+                _cut_to(self.path, list(self._finished.values()))
+                raise
+            self._finished[attempt.sample_id] = entry
+        return entry
+
+    def _append(self, name: str, source: Path) -> Block:
+        target = self.path / name
+        start, count = size_of(target), 0
+        with full_disk_by_name(target), target.open("ab") as file:
+            for chunk in chunks(source):
+                file.write(chunk)
+                count += chunk.count(b"\n")
+            sync(file)
+        if start == 0:
+            sync_folder(self.path)
+        return Block(start, size_of(target), count, file_sha256(source))
+
+    def _append_marker(self, entry: Finished) -> None:
+        path = self.path / PIPELINE_SAMPLES
+        is_new = not path.exists()
+        with full_disk_by_name(path), path.open("ab") as file:
+            file.write(line_of(asdict(entry)))
+            sync(file)
+        if is_new:
+            sync_folder(self.path)
+
+    def _needs_lock(self) -> None:
+        if self._lock is None:
+            raise RunError(f"{self.path} is open for reading only")
+
+    # Reading
+
+    @property
+    def finished(self) -> tuple[Finished, ...]:
+        """The samples that are wholly recorded, in the order of the stage files."""
+        return tuple(self._finished.values())
+
+    def is_finished(self, sample_id: str) -> bool:
+        """Whether a sample is wholly recorded."""
+        return sample_id in self._finished
+
+    def sessions(self) -> Iterator[SessionRecord]:
+        """All session records, one in memory at a time."""
+        for entry in self.finished:
+            yield from self.sessions_of(entry)
+
+    def questions(self) -> Iterator[QARecord]:
+        """All question records, one in memory at a time."""
+        for entry in self.finished:
+            yield from self.questions_of(entry)
+
+    def sessions_of(self, entry: Finished) -> Iterator[SessionRecord]:
+        """The session records of one sample."""
+        return (session_from_json(json.loads(line)) for line in self.session_lines(entry))
+
+    def questions_of(self, entry: Finished) -> Iterator[QARecord]:
+        """The question records of one sample."""
+        return (qa_from_json(json.loads(line)) for line in self.question_lines(entry))
+
+    def session_lines(self, entry: Finished) -> Iterator[bytes]:
+        """The raw lines of one sample's sessions."""
+        return lines(self.path / PIPELINE_SESSIONS, entry.sessions.start, entry.sessions.end)
+
+    def question_lines(self, entry: Finished) -> Iterator[bytes]:
+        """The raw lines of one sample's questions."""
+        return lines(self.path / PIPELINE_QUESTIONS, entry.questions.start, entry.questions.end)
+
+    def judged(self, name: str) -> Iterator[JSONObject]:
+        """The lines of :data:`JUDGED_SESSIONS` or :data:`JUDGED_QUESTIONS`, as plain JSON."""
+        path = self.path / name
+        if path.exists():
+            yield from (json.loads(line) for line in lines(path))
+
+
+def _locked(path: Path) -> FileLock:
+    """Take the lock of a run directory, made if needed; it ends with the process at the latest."""
+    with full_disk_by_name(path):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise RunError(f"{path} is a file, not a run directory") from None
+    lock = FileLock(path / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunError(
+            f"another memrig writes to {path} ({_owner(path)}). Wait for it or give another "
+            "--output-dir"
+        ) from None
+    with full_disk_by_name(path):
+        (path / OWNER).write_text(f"process {os.getpid()}\n", encoding="utf-8")
+    return lock
+
+
+def _owner(path: Path) -> str:
+    try:
+        return (path / OWNER).read_text(encoding="utf-8").strip() or "process unknown"
+    except OSError:
+        return "process unknown"
+
+
+def _refuse_what_is_no_run(path: Path) -> None:
+    """A folder with other things in it is somebody's, not ours to fill."""
+    strange = [
+        entry.name
+        for entry in path.iterdir()
+        if not entry.name.startswith(".") and entry.name not in ("attempts", "logs", FILE)
+    ]
+    if strange:
+        raise RunError(f"{path} is neither empty nor a run: it holds {sorted(strange)[0]}")
+
+
+def _compare(path: Path, stored: Manifest, wanted: Manifest, rejudge: bool) -> None:
+    different = stored.difference(wanted, ("pipeline", "plan") if rejudge else ("pipeline",))
+    different = different or stored.difference(wanted, ("plan",))
+    hint = "give another --output-dir"
+    if different is None and not rejudge:
+        different = stored.difference(wanted, ("judge",))
+        hint = "judge it anew with --eval-only, or " + hint
+    if different is not None:
+        raise ManifestMismatch(
+            f"{path} was made with another configuration and is not resumed into.\n"
+            f"  first difference: {different.field}\n"
+            f"    there: {different.left!r}\n    now:   {different.right!r}\n  {hint}"
+        )
+
+
+def _markers(path: Path) -> Iterator[Finished]:
+    """The end markers, up to the first that is torn or no marker."""
+    index = path / PIPELINE_SAMPLES
+    if not index.exists():
+        return
+    for line in lines(index):
+        try:
+            value: Any = json.loads(line)
+            for name in ("sessions", "questions"):
+                value[name] = Block(**value[name])
+            yield Finished(**value)
+        except (ValueError, TypeError, KeyError):
+            return
+
+
+def _whole_blocks(path: Path, markers: list[Finished]) -> list[Finished]:
+    """The leading markers whose blocks lie inside of the stage files and join each other."""
+    sizes = {name: size_of(path / name) for name in (PIPELINE_SESSIONS, PIPELINE_QUESTIONS)}
+    ends = dict.fromkeys(sizes, 0)
+    kept: list[Finished] = []
+    for entry in markers:
+        for name, block in _blocks(entry):
+            if block.start != ends[name] or not block.start <= block.end <= sizes[name]:
+                return kept
+            ends[name] = block.end
+        kept.append(entry)
+    return kept
+
+
+def _sound(path: Path, markers: list[Finished]) -> list[Finished]:
+    """The leading markers whose blocks are there, byte for byte."""
+    kept: list[Finished] = []
+    for entry in _whole_blocks(path, markers):
+        for name, block in _blocks(entry):
+            if block.lines and file_sha256(path / name, block.start, block.end) != block.sha256:
+                return kept
+        kept.append(entry)
+    return kept
+
+
+def _blocks(entry: Finished) -> tuple[tuple[str, Block], ...]:
+    return ((PIPELINE_SESSIONS, entry.sessions), (PIPELINE_QUESTIONS, entry.questions))
+
+
+def _ends(finished: list[Finished]) -> dict[str, int]:
+    """Where each stage file ends if only these samples are in it."""
+    last = {PIPELINE_SESSIONS: 0, PIPELINE_QUESTIONS: 0}
+    for entry in finished:
+        last.update((name, block.end) for name, block in _blocks(entry))
+    return last
+
+
+def _cut_to(path: Path, finished: list[Finished]) -> None:
+    """Cut all three files back to these samples."""
+    for name, end in _ends(finished).items():
+        cut(path / name, end)
+    cut(path / PIPELINE_SAMPLES, sum(len(line_of(asdict(entry))) for entry in finished))
