@@ -39,7 +39,6 @@ class Verb(NamedTuple):
 VERBS = (
     Verb("bench", "cli.bench:bench", "Run systems over a data set, to the table.", START),
     Verb("run", "cli.run:run", "Run one system over a data set; the seed's flags.", RUNS),
-    Verb("clean", "cli.clean:clean", "Remove what no live run owns.", MACHINE),
 )
 
 

@@ -1,0 +1,99 @@
+"""`memrig bench`: build, run, judge, aggregate and print the table, for one system or several."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import BuildOptions, RunOptions, flattened
+
+#: The rows that check the rig, from the floor to the ceiling.
+REFERENCE_ROWS = ("NoMemory", "FullContext", "BM25", "Oracle", "ConstantFloor")
+
+#: The last line after a run on our own data.
+WHAT_THIS_WAS = (
+    "This checks the rig on memrig's own sample data; it compares nothing. To compare memory "
+    'systems: memrig bench --baseline "BM25 MemEngine-LTMemory" --dataset DIR, with real '
+    "conversations in DIR (memrig data check DIR)."
+)
+
+SAMPLE_DATA = Path(__file__).resolve().parent.parent / "datasets" / "sample"
+
+
+@flattened
+def bench(
+    common: RunOptions,
+    build: BuildOptions,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--baseline",
+            help="Systems: names from `memrig list`, with blanks between or repeated."
+            f"  [default: {' '.join(REFERENCE_ROWS)}]",
+            metavar="NAMES",
+        ),
+    ] = None,
+    dataset: Annotated[
+        Path | None,
+        typer.Option(
+            "--dataset",
+            help="A bundle of a known format.  [default: memrig's own sample data]",
+            metavar="DIR",
+        ),
+    ] = None,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--output-dir",
+            help="Holds one run for each row; give it again to go on."
+            "  [default: runs/<data>-<time>]",
+            metavar="DIR",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the rows' numbers as JSON on stdout.")
+    ] = False,
+) -> None:
+    """Run systems over a data set, from build to the six-dimension table.
+
+    Without --baseline these are the reference rows and BM25, without --dataset memrig's own sample
+    data: a check of the rig. A row that fails does not stop the others. The same command with the
+    same --output-dir goes on where a killed one was.
+
+    Examples:
+      memrig bench
+      memrig bench --baseline "BM25 MemEngine-LTMemory" --dataset DIR --jobs 2
+      memrig bench --baseline BM25 --dataset DIR --output-dir runs/bm25
+      memrig bench --baseline MySystem --baselines ~/my-systems --smoke
+      memrig bench --sandbox venv
+    """
+    from cli.rows import Plan, as_json_text, closing, dry_run, run_rows
+
+    names = [name for given in baseline or REFERENCE_ROWS for name in re.split(r"[\s,]+", given)]
+    plan = Plan.of(
+        dataset or SAMPLE_DATA,
+        [name for name in names if name],
+        output_dir,
+        common,
+        build,
+        each_in_folder=True,
+    )
+    if common.dry_run:
+        dry_run(plan, typer.echo)
+        return
+    outcome = run_rows(plan)
+    if as_json:
+        typer.echo(as_json_text(plan, outcome))
+    elif outcome.aggregates:
+        typer.echo(closing(plan, outcome))
+        if is_sample_data(plan.dataset):
+            typer.echo(f"\n{WHAT_THIS_WAS}")
+    raise typer.Exit(outcome.exit_code)
+
+
+def is_sample_data(dataset: Path) -> bool:
+    """The data that ship with memrig."""
+    return dataset.resolve() == SAMPLE_DATA.resolve()

@@ -1,0 +1,218 @@
+"""One row after another to one table: what `run` and `bench` share.
+
+A row that fails does not stop the others; input that is refused stops all before any starts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cli.errors import INTERRUPTED, say
+from cli.live import watch
+
+if TYPE_CHECKING:
+    from cli.live import LiveWatch, PlainWatch
+    from cli.options import BuildOptions, RunOptions
+    from harness.catalog import Baseline
+    from harness.config import EvalConfig
+    from harness.settings import Settings
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the plan: the system and the configuration of its run."""
+
+    baseline: Baseline
+    config: EvalConfig
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command will run, checked as far as that is possible without running anything."""
+
+    rows: tuple[Row, ...]
+    settings: Settings
+    dataset: Path
+    output_dir: Path
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Path,
+        names: Sequence[str],
+        output_dir: Path | None,
+        common: RunOptions,
+        build: BuildOptions,
+        *,
+        each_in_folder: bool,
+    ) -> Plan:
+        """Resolve names and flags.
+
+        Raises:
+            UsageError: an unknown name, a data set that is not there, flags that do not fit.
+        """
+        from harness.catalog import Catalog
+
+        need_data(dataset)
+        need_records(output_dir, common)
+        root = output_dir if output_dir is not None else fresh_folder(dataset)
+        first = common.config(dataset, "", root)
+        catalog = Catalog(first.baselines_dirs)
+        found = [baseline for name in names for baseline in catalog.expand(name)]
+        rows = {
+            b.name: Row(
+                b.with_options(first.options) and b,
+                replace(
+                    first,
+                    baseline=b.alias_of or b.name,
+                    output_dir=root / b.row if each_in_folder else root,
+                ),
+            )
+            for b in found
+        }
+        return cls(tuple(rows.values()), build.settings(), dataset, root)
+
+
+def need_data(dataset: Path) -> None:
+    """Refuse a data set that is not there, before anything is built."""
+    from harness.outcomes import UsageError
+
+    if not dataset.exists():
+        raise UsageError(
+            f"--dataset {dataset}: there is no such folder or file.\n"
+            "  `memrig data check DIR` says what a bundle holds; memrig's own is datasets/sample."
+        )
+
+
+def need_records(output_dir: Path | None, common: RunOptions) -> None:
+    """``--eval-only`` needs a directory that holds a run."""
+    from harness.outcomes import UsageError
+
+    if common.eval_only and output_dir is None:
+        raise UsageError("--eval-only needs --output-dir: the directory of the run to judge again")
+    if common.eval_only and common.dry_run:
+        raise UsageError("--eval-only and --dry-run do not go together")
+
+
+def fresh_folder(dataset: Path) -> Path:
+    """``runs/<data>-<time>``, which is new every second."""
+    name = re.sub(r"[^\w.-]+", "-", dataset.resolve().stem) or "data"
+    now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{name}-{now}"
+
+
+@dataclass
+class Outcome:
+    """What came of the rows so far. ``aggregates`` and ``paths`` are in the order of the rows."""
+
+    aggregates: list[dict[str, Any]] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """0 only when every row came to its numbers."""
+        if self.interrupted:
+            return INTERRUPTED
+        return 1 if self.failed else 0
+
+
+def run_rows(plan: Plan) -> Outcome:
+    """Run every row of a plan; the display goes to stderr."""
+    outcome = Outcome()
+    with watch() as display:
+        for row in plan.rows:
+            if not _run_row(row, plan.settings, display, outcome):
+                break
+    if outcome.interrupted:
+        say(f"interrupted; what was recorded is kept. Resume with:\n  {resume_command(plan)}")
+    for name, message in outcome.failed.items():
+        say(f"{name} failed: {message}")
+    return outcome
+
+
+def _run_row(
+    row: Row, settings: Settings, display: LiveWatch | PlainWatch, outcome: Outcome
+) -> bool:
+    """Run one row; whether to go on with the next."""
+    from harness.outcomes import MemrigError, UsageError
+    from harness.run_eval import run_eval
+
+    name = row.baseline.row
+    if row.baseline.alias_of:
+        display.say(f"{row.baseline.alias_of} is an alias of {row.baseline.name}")
+    try:
+        result = run_eval(row.config, on_event=display, settings=settings)
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+        return False
+    except UsageError:
+        raise
+    except MemrigError as error:
+        outcome.failed[name] = str(error)
+        return True
+    outcome.aggregates.append(result.aggregate)
+    outcome.paths.append(result.path)
+    return True
+
+
+def resume_command(plan: Plan) -> str:
+    """What was typed, with the directory that the run went to."""
+    words = ["memrig", *sys.argv[1:]]
+    if not any(word.split("=")[0] == "--output-dir" for word in words):
+        words += ["--output-dir", str(plan.output_dir)]
+    return shlex.join(words)
+
+
+def dry_run(plan: Plan, out: Callable[[str], None]) -> None:
+    """Print what would be run. The data are loaded and the sandbox is chosen; nothing is built."""
+    for row in plan.rows:
+        config = row.config
+        out(f"{row.baseline.name}: {row.baseline.summary}")
+        for name in sorted(vars(config)):
+            out(f"  {name}: {getattr(config, name)}")
+
+
+def as_json_text(plan: Plan, outcome: Outcome) -> str:
+    """Everything that a program wants to know of the rows."""
+    return json.dumps(
+        {
+            "output_dir": str(plan.output_dir),
+            "runs": [str(path) for path in outcome.paths],
+            "rows": outcome.aggregates,
+            "failed": outcome.failed,
+        },
+        ensure_ascii=False,
+        indent=2,
+    )
+
+
+def closing(plan: Plan, outcome: Outcome) -> str:
+    """The table, where everything lies, and what to do next."""
+    from harness.report.tables import render
+
+    lines = [render(outcome.aggregates, "text").rstrip(), ""]
+    lines += [f"records  {path}" for path in outcome.paths]
+    lines += ["", *next_commands(outcome)]
+    return "\n".join(lines)
+
+
+def next_commands(outcome: Outcome) -> list[str]:
+    """Commands that someone types after a table."""
+    paths = [shlex.quote(str(path)) for path in outcome.paths]
+    commands = [
+        ("check the numbers", f"memrig verify {paths[0]}"),
+        ("why a number is what it is", f"memrig explain {paths[-1]}"),
+    ]
+    if len(paths) > 1:
+        commands.append(("is a difference real", f"memrig compare {paths[-2]} {paths[-1]}"))
+    return [f"{what + ':':<30}{command}" for what, command in commands]
