@@ -1,1 +1,58 @@
-"""Loaders: one module a data set format, each turning files into a stream of samples."""
+"""Loaders: one module a data set format, each turning files into a stream of samples.
+
+A format is a module with ``ID``, ``SUMMARY``, ``matches(path)`` (by content, never raises) and
+``load(path, strict=...)``; it is registered by its line in :data:`_FORMATS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Protocol, cast
+
+from harness.outcomes import DataError, Problem
+from harness.samples import Dataset
+
+#: Asked in this order; the first that matches reads the data.
+_FORMATS = ("domain_a_v2",)
+
+
+class Format(Protocol):
+    """What a format module offers."""
+
+    ID: str
+    SUMMARY: str
+
+    def matches(self, path: Path) -> bool:
+        """Whether the path looks like this format. Reads as little as it can; never raises."""
+
+    def load(self, path: Path, *, strict: bool = False) -> Dataset:
+        """Validate and index; raises ``DataError`` with every reason to refuse."""
+
+
+def known_formats() -> tuple[Format, ...]:
+    """The format modules, in the order in which they are tried."""
+    return tuple(
+        cast(Format, importlib.import_module(f"harness.loaders.{name}")) for name in _FORMATS
+    )
+
+
+def open_dataset(path: Path | str, strict: bool = False) -> Dataset:
+    """Open a data set of any known format, found by its content.
+
+    Args:
+        path: a folder or a file.
+        strict: refuse when a gold point, question or checkpoint would have to be left out.
+
+    Raises:
+        DataError: no known format, or the data are refused; names every problem.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise DataError([Problem(f"{place}: no such file or folder")])
+    formats = known_formats()
+    for module in formats:
+        if module.matches(place):
+            return module.load(place, strict=strict)
+    looked = "\n".join(f"  {module.ID}: {module.SUMMARY}" for module in formats)
+    raise DataError([Problem(f"{place}: no known data set format. Looked for:\n{looked}")])

@@ -1,0 +1,452 @@
+"""Strict JSON: what is refused here would break our own files, or lie, later.
+
+UTF-8 with or without a byte order mark, lines ended by LF or CRLF and split on LF only (U+2028 in
+a text is a character like any other). Refused with file and line: UTF-16, bytes that are not UTF-8,
+truncated text, NaN and the infinities (and numbers that overflow to them), a key that stands twice
+in one object, an escaped lone surrogate (it cannot be written as UTF-8), nesting beyond
+:data:`MAX_DEPTH`.
+
+Big files are read element by element: :func:`array_slices` and :func:`line_slices` yield the bytes
+of one element at a time with their offset and line, so that a data set is indexed and later read
+again without ever being in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from harness.outcomes import DataError, Problem
+
+#: Deeper nesting is refused: no data set needs it, and Python's own limit is a crash.
+MAX_DEPTH = 100
+
+#: Steps from the root of a JSON value to one place in it.
+JSONPath = tuple[str | int, ...]
+#: Says in words where a path leads: (root value, path) -> "session 'S01', turn 0".
+Describe = Callable[[Any, JSONPath], str]
+
+_BOM = b"\xef\xbb\xbf"
+_CHUNK = 1 << 18
+_OUTSIDE = re.compile(rb'["\[\]{},]')
+_INSIDE = re.compile(rb'["\\]')
+_BLANK = b" \t\r\n"
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+_MAY_BE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The bytes of one JSON value in a file: ``offset`` in bytes, ``line`` from 1."""
+
+    file: str
+    offset: int
+    line: int
+    raw: bytes
+
+
+class _Fault(ValueError):
+    """A refusal from inside the decoder, which does not say where it is."""
+
+
+def parse(piece: Slice, describe: Describe | None = None) -> Any:
+    """Parse one JSON value strictly.
+
+    Args:
+        piece: its bytes and where they stand.
+        describe: says in words where a path leads, for messages about a place inside the value.
+
+    Raises:
+        DataError: naming file, line and reason.
+    """
+    text = _decode(piece)
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
+        )
+    except json.JSONDecodeError as error:
+        _refuse(piece, text, error.pos, _syntax_message(text, error))
+    except RecursionError:
+        _refuse(piece, text, _too_deep(text) or 0, f"nested deeper than {MAX_DEPTH} levels")
+    except _Fault as fault:
+        _refuse(piece, text, _find_fault(text), str(fault))
+    except ValueError:  # Python's limit on the digits of a whole number
+        _refuse(piece, text, _longest_token(text), "a number with too many digits")
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        position = _too_deep(text)
+        if position is not None:
+            _refuse(piece, text, position, f"nested deeper than {MAX_DEPTH} levels")
+    if _MAY_BE_SURROGATE.search(piece.raw):
+        _check_surrogates(piece, text, value, describe)
+    return value
+
+
+def line_of(piece: Slice, path: JSONPath) -> int:
+    """The line in the file at which the value at ``path`` starts (of its nearest parent, else)."""
+    text = piece.raw.decode("utf-8", errors="replace")
+    wanted, best, depth = path, 0, -1
+    for place, start, _ in _places(text):
+        if len(place) > depth and place == wanted[: len(place)]:
+            best, depth = start, len(place)
+            if depth == len(wanted):
+                break
+    return piece.line + text.count("\n", 0, best)
+
+
+def array_slices(path: Path, name: str) -> Iterator[Slice]:
+    """The elements of a file that is one JSON array, as bytes, one at a time.
+
+    Raises:
+        DataError: the file is empty, not UTF-8, no array, truncated, or goes on after the array;
+            a missing element (two commas in a row, a trailing comma).
+    """
+    with _open(path, name) as stream:
+        yield from _ArrayScanner(stream, name).run()
+
+
+def line_slices(path: Path, name: str) -> Iterator[Slice]:
+    """The lines of a JSONL file that are not blank, as bytes, split on LF only.
+
+    Raises:
+        DataError: the file is empty, not UTF-8 by its mark, or one JSON array.
+    """
+    with _open(path, name) as stream:
+        offset, seen = 0, False
+        for number, raw in enumerate(stream, start=1):
+            start = offset
+            offset += len(raw)
+            if number == 1:
+                start += _check_head(raw, name)
+                raw = raw[start:]
+            body = raw.strip(_BLANK)
+            if not body:
+                continue
+            if not seen and body.startswith(b"["):
+                message = "a JSON array, expected one object a line"
+                raise DataError([Problem(message, name, number)])
+            seen = True
+            yield Slice(name, start + raw.index(body), number, body)
+
+
+def read_slice(path: Path, name: str, offset: int, length: int, line: int) -> Slice:
+    """Read the bytes of one element again. Raises :class:`DataError` when the file is gone."""
+    with _open(path, name) as stream:
+        stream.seek(offset)
+        return Slice(name, offset, line, stream.read(length))
+
+
+def whole_file(path: Path, name: str) -> Slice:
+    """The bytes of a whole file as one value (for one JSON a sample), without the mark."""
+    with _open(path, name) as stream:
+        raw = stream.read()
+    start = _check_head(raw, name)
+    if not raw[start:].strip(_BLANK):
+        raise DataError([Problem("the file is empty", name)])
+    return Slice(name, start, 1, raw[start:])
+
+
+def first_byte(path: Path) -> bytes:
+    """The first byte that is neither blank nor part of a mark; empty if there is none."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(4096).removeprefix(_BOM).lstrip(_BLANK)[:1]
+    except OSError:
+        return b""
+
+
+class _ArrayScanner:
+    """Cuts a byte stream at the commas of its outermost array.
+
+    Looks at brackets, commas and quotes only; each element is parsed strictly by the reader, so a
+    wrong bracket inside one is found there.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._buffer = bytearray()
+        self._base = 0  # offset in the file of the buffer's first byte
+        self._line = 1  # line of the buffer's first byte
+        self._position = 0  # how far the buffer is scanned
+        self._in_string = False
+        self._depth = 1
+
+    def run(self) -> Iterator[Slice]:
+        self._enter()
+        count = 0
+        while True:
+            cut = self._next_cut()
+            if cut is None:
+                if not self._fill():
+                    self._fail("the file ends inside the array (truncated?)", len(self._buffer))
+                continue
+            last = self._buffer[cut] == ord("]")
+            body = bytes(self._buffer[:cut])
+            stripped = body.strip(_BLANK)
+            if stripped:
+                start = body.index(stripped)
+                line = self._line + body.count(b"\n", 0, start)
+                yield Slice(self._name, self._base + start, line, stripped)
+            elif not last or count:
+                self._fail("an element is missing (two commas in a row or a trailing comma)", cut)
+            count += 1
+            self._drop(cut + 1)
+            if last:
+                break
+        self._leave()
+
+    def _enter(self) -> None:
+        self._fill()
+        mark = _check_head(bytes(self._buffer[:64]), self._name)
+        self._drop(mark)
+        while not self._buffer.strip(_BLANK):
+            self._drop(len(self._buffer))
+            if not self._fill():
+                raise DataError([Problem("the file is empty", self._name)])
+        first = len(self._buffer) - len(self._buffer.lstrip(_BLANK))
+        if self._buffer[first] != ord("["):
+            what = "one object" if self._buffer[first] == ord("{") else "something else"
+            self._fail(f"expected an array of samples, found {what}", first)
+        self._drop(first + 1)
+
+    def _leave(self) -> None:
+        while True:
+            rest = self._buffer.lstrip(_BLANK)
+            if rest:
+                at = len(self._buffer) - len(rest)
+                self._fail("the file goes on after the end of the array", at)
+            self._drop(len(self._buffer))
+            if not self._fill():
+                return
+
+    def _next_cut(self) -> int | None:
+        """Position of the next comma or bracket that ends an element; None at the buffer's end."""
+        buffer = self._buffer
+        while True:
+            found = (_INSIDE if self._in_string else _OUTSIDE).search(buffer, self._position)
+            if found is None:
+                self._position = len(buffer)
+                return None
+            byte = buffer[found.start()]
+            if self._in_string:
+                if byte == ord("\\"):
+                    if found.end() == len(buffer):
+                        self._position = found.start()
+                        return None
+                    self._position = found.end() + 1
+                else:
+                    self._in_string, self._position = False, found.end()
+                continue
+            self._position = found.end()
+            if byte == ord('"'):
+                self._in_string = True
+            elif byte in b"[{":
+                self._depth += 1
+            elif byte in b"]}":
+                self._depth -= 1
+                if self._depth == 0:
+                    if byte != ord("]"):
+                        self._fail("a } where the array's ] was expected", found.start())
+                    return found.start()
+            elif self._depth == 1:
+                return found.start()
+
+    def _fill(self) -> bool:
+        chunk = self._stream.read(_CHUNK)
+        self._buffer += chunk
+        return bool(chunk)
+
+    def _drop(self, count: int) -> None:
+        self._line += self._buffer.count(b"\n", 0, count)
+        del self._buffer[:count]
+        self._base += count
+        self._position = 0
+
+    def _fail(self, message: str, at: int) -> NoReturn:
+        line = self._line + self._buffer.count(b"\n", 0, at)
+        raise DataError([Problem(message, self._name, line)])
+
+
+def _open(path: Path, name: str) -> BinaryIO:
+    if path.exists() and not path.is_file():
+        raise DataError([Problem("not a regular file", name)])
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError([Problem(f"cannot be read: {error.strerror}", name)]) from None
+
+
+def _check_head(head: bytes, name: str) -> int:
+    """Length of the byte order mark, 0 to 3; refuses other encodings by name."""
+    if head.startswith(_BOM):
+        return len(_BOM)
+    encoding = None
+    if head.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+        encoding = "UTF-32"
+    elif head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in head[:2]:
+        encoding = "UTF-16"
+    if encoding:
+        raise DataError([Problem(f"not UTF-8: this looks like {encoding}", name, 1)])
+    return 0
+
+
+def _decode(piece: Slice) -> str:
+    try:
+        text = piece.raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = piece.line + piece.raw.count(b"\n", 0, error.start)
+        byte = piece.raw[error.start]
+        message = f"not UTF-8: byte 0x{byte:02x} at offset {piece.offset + error.start}"
+        raise DataError([Problem(message, piece.file, line)]) from None
+    if text.startswith("\ufeff"):
+        message = "a byte order mark in the middle of the file"
+        raise DataError([Problem(message, piece.file, piece.line)])
+    return text
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Fault(f"the key {key!r} stands twice in one object")
+            seen.add(key)
+    return made
+
+
+def _constant(word: str) -> NoReturn:
+    raise _Fault(f"{word} is not JSON")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise _Fault(f"the number {digits[:40]} is too large")
+    return value
+
+
+def _syntax_message(text: str, error: json.JSONDecodeError) -> str:
+    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+        return f"the JSON text ends too early (truncated?): {error.msg}"
+    if error.msg == "Extra data":
+        return (
+            "more than one JSON value in one place (two objects in one line? line ends that are "
+            "CR only?)"
+        )
+    return f"not JSON: {error.msg} (column {error.colno})"
+
+
+def _refuse(piece: Slice, text: str, position: int, message: str) -> NoReturn:
+    line = piece.line + text.count("\n", 0, position)
+    raise DataError([Problem(message, piece.file, line)])
+
+
+def _places(text: str) -> Iterator[tuple[JSONPath, int, str]]:
+    """(path, position, first token) of every value of a JSON text, in order.
+
+    Also of every key that repeats another of its object; the token is then ``duplicate``.
+    """
+    path: list[str | int] = []
+    keys: list[set[str] | None] = []  # per open container: its keys, None for an array
+    expect_key = False
+    for token in _TOKEN.finditer(text):
+        word = token.group()
+        if word in "}]":
+            if keys:
+                keys.pop()
+                path.pop()
+            expect_key = False
+        elif word == ",":
+            if keys and keys[-1] is None:
+                last = path[-1]
+                path[-1] = last + 1 if isinstance(last, int) else 0
+            expect_key = bool(keys) and keys[-1] is not None
+        elif word == ":":
+            expect_key = False
+        elif expect_key and word.startswith('"'):
+            key, open_keys = json.loads(word, strict=False), keys[-1]
+            if open_keys is not None:
+                path[-1] = key
+                if key in open_keys:
+                    yield tuple(path), token.start(), "duplicate"
+                open_keys.add(key)
+        else:
+            yield tuple(path), token.start(), word
+            if word in "{[":
+                keys.append(set() if word == "{" else None)
+                path.append("" if word == "{" else 0)
+                expect_key = word == "{"
+
+
+def _find_fault(text: str) -> int:
+    """Position of the first repeated key, non-number or overflowing number."""
+    for _, start, word in _places(text):
+        if word in ("duplicate", "NaN", "Infinity", "-Infinity"):
+            return start
+        if word[0] in "-0123456789":
+            try:
+                if math.isinf(float(word)) and not word.lstrip("-").isdigit():
+                    return start
+            except ValueError:
+                continue
+    return 0
+
+
+def _longest_token(text: str) -> int:
+    numbers = (t for t in _TOKEN.finditer(text) if t.group()[0] in "-0123456789")
+    return max(numbers, key=lambda t: len(t.group())).start()
+
+
+def _too_deep(text: str) -> int | None:
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        if token.group() in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                return token.start()
+        elif token.group() in "]}":
+            depth -= 1
+    return None
+
+
+def _check_surrogates(piece: Slice, text: str, value: Any, describe: Describe | None) -> None:
+    problems = []
+    for start, code in _lone_surrogates(text):
+        where = ""
+        if describe is not None:
+            path: JSONPath = ()
+            for place, position, _ in _places(text):
+                if position > start:
+                    break
+                path = place
+            where = describe(value, path) + ": "
+        line = piece.line + text.count("\n", 0, start)
+        message = f"{where}a lone surrogate \\u{code}, which cannot be written as UTF-8"
+        problems.append(Problem(message, piece.file, line))
+    if problems:
+        raise DataError(problems)
+
+
+def _lone_surrogates(text: str) -> Iterator[tuple[int, str]]:
+    high: re.Match[str] | None = None
+    for escape in _ESCAPE.finditer(text):
+        code = int(escape.group(1), 16) if escape.group(1) else 0
+        if high is not None:
+            if 0xDC00 <= code <= 0xDFFF and escape.start() == high.end():
+                high = None
+                continue
+            yield high.start(), high.group(1)
+            high = None
+        if 0xD800 <= code <= 0xDBFF:
+            high = escape
+        elif 0xDC00 <= code <= 0xDFFF:
+            yield escape.start(), escape.group(1)
+    if high is not None:
+        yield high.start(), high.group(1)
