@@ -1,0 +1,223 @@
+"""Finding keys in free text, by rule and without a model.
+
+A key and a text are brought to one canonical form (:func:`canonical`) and the key is then looked
+for at token borders (:class:`CompiledKey`). What the form levels, on both sides alike:
+
+- Unicode: NFKC (so full-width digits are digits) and case; zero-width characters go.
+- dashes, apostrophes and quotation marks of all kinds become ``-``, ``'`` and ``"``.
+- Markdown marks (bold, code, headings, bullets, quotes, links) go, the words stay.
+- white space collapses to one blank, and beside a CJK character to none (``3 只`` is ``3只``).
+- ``1,600`` is ``1600``; a list written ``100,200`` without a blank is read as one number.
+- Chinese numerals are numbers: ``三百二十`` is ``320``, ``两只`` is ``2只``, ``二〇一九`` is
+  ``2019``, ``3万`` is ``30000``, ``百分之三十`` is ``30%``. A single numeral counts only where a
+  measure word follows or ``第`` precedes, so that ``一起`` (together) is no number.
+
+Borders: a match that begins or ends with a letter or digit may not touch another letter or digit,
+CJK characters apart, which need no border. A number is whole: 3 is not in 13, 3.5 or 3:15, and may
+be followed by a unit (``3km``, ``3rd``). ``can`` is not in ``can't``. Decimals are compared as
+written (``3.10`` is not ``3.1``: it could be a version).
+
+This is deterministic and not exact: it does not understand a negation that the key's author has
+not written down as ``not_before`` or ``not_after``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from harness.judging.numerals import chinese_numbers, loose_numeral
+from harness.outcomes import DataError, Problem
+from harness.samples import Key
+
+#: Counts up whenever a verdict could change; part of every preset's id.
+VERSION = 1
+
+CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3007\u3040-\u30ff\uac00-\ud7af"
+_WORD = f"[^\\W_{CJK}]"  # a letter or digit that needs a border
+_IS_WORD = re.compile(_WORD)
+_HAS_CJK = re.compile(f"[{CJK}]")
+
+_LEVEL: dict[int, str | None] = {0xB7: " "}
+_LEVEL |= {ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b"}
+_LEVEL |= {ord(c): "'" for c in "\u2018\u2019\u201a\u201b\u02bc\u02b9\u2032\u00b4"}
+_LEVEL |= {ord(c): '"' for c in "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\u300c\u300d"}
+_LEVEL |= {c: None for c in (0xAD, 0xFEFF, *range(0x200B, 0x2010), *range(0x2060, 0x2065))}
+
+_LINK = re.compile(r"!?\[([^\][]*)\]\([^()\s]*\)")
+_LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+)+", re.MULTILINE)
+_INLINE_MARK = re.compile(
+    r"`+|~~|(?<![0-9])\*+|\*+(?![0-9*])|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)"
+)
+_SPACE = re.compile(r"\s+")
+_CJK_SPACE = re.compile(f"(?<=[{CJK}]) | (?=[{CJK}])")
+#: A full-width comma ends a clause, unless between full-width digits (NFKC loses the difference).
+_CLAUSE_END = re.compile("\uff0c(?![\uff10-\uff19])|(?<![\uff10-\uff19])\uff0c")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d])")
+
+_UNITS = (
+    "st|nd|rd|th|am|pm|h|hr|hrs|min|mins|s|sec|ms|d|km|m|cm|mm|mi|ft|in|kg|g|mg|lb|lbs|oz|l|ml|"
+    "kb|mb|gb|tb|mph|kmh|usd|eur|rmb|cny|yo|yrs|yr|x"
+)
+_LEFT = {"digit": f"(?<!{_WORD})(?<![0-9][.:])", "word": f"(?<!{_WORD})"}
+_RIGHT = {
+    "digit": f"(?:(?!{_WORD})|(?=(?:{_UNITS})(?!{_WORD})))(?![.:][0-9])",
+    "word": f"(?!{_WORD})(?!'t(?!{_WORD}))",
+}
+_OPENING = " \"'([{"
+_CLOSING = " \"')]},;:"
+
+
+def canonical(text: str) -> str:
+    """The one form in which keys and texts are compared (see the module's docstring)."""
+    text = unicodedata.normalize("NFKC", _CLAUSE_END.sub("\uff0c ", text))
+    text = unicodedata.normalize("NFKC", text.casefold()).translate(_LEVEL)
+    text = _LINK.sub(r"\1", text)
+    text = _INLINE_MARK.sub("", _LINE_MARK.sub("", text))
+    text = _SPACE.sub(" ", text).strip()
+    if "," in text:
+        text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), text)
+    if not text.isascii() and _HAS_CJK.search(text):
+        text = chinese_numbers(_CJK_SPACE.sub("", text))
+    return text
+
+
+_CACHED_LENGTH = 4000
+
+
+@lru_cache(maxsize=8192)
+def _canonical_cached(text: str) -> str:
+    return canonical(text)
+
+
+def folded(text: str) -> str:
+    """:func:`canonical`, remembered for texts of ordinary length (a store is looked at often)."""
+    return _canonical_cached(text) if len(text) <= _CACHED_LENGTH else canonical(text)
+
+
+def _kind(character: str) -> str:
+    if character.isdigit():
+        return "digit"
+    return "word" if _IS_WORD.match(character) else "other"
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """``needle`` is a text that every match contains: a cheap first look."""
+
+    needle: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class CompiledKey:
+    """A key made ready to be looked for many times."""
+
+    label: str
+    variants: tuple[_Variant, ...]
+    not_before: tuple[tuple[str, bool], ...] = ()
+    not_after: tuple[re.Pattern[str], ...] = ()
+
+    def found_in(self, text: str) -> bool:
+        """Whether the key is in a text that is already canonical."""
+        return any(v.needle in text and self._counts(v.pattern, text) for v in self.variants)
+
+    def _counts(self, pattern: re.Pattern[str], text: str) -> bool:
+        match = pattern.search(text)
+        while match is not None:
+            if not self._excluded(text, match.start(), match.end()):
+                return True
+            match = pattern.search(text, match.start() + 1)
+        return False
+
+    def _excluded(self, text: str, start: int, end: int) -> bool:
+        if self.not_before:
+            before = text[:start].rstrip(_OPENING)
+            for word, needs_border in self.not_before:
+                rest = before.removesuffix(word)
+                if rest != before and not (needs_border and rest and _IS_WORD.match(rest[-1])):
+                    return True
+        if self.not_after:
+            after = text[end:].lstrip(_CLOSING)
+            return any(pattern.match(after) for pattern in self.not_after)
+        return False
+
+
+@lru_cache(maxsize=1 << 16)
+def compile_key(key: Key) -> CompiledKey:
+    """Compile a key.
+
+    Raises:
+        DataError: a variant or a condition has no letter, digit or CJK character to look for.
+    """
+    if not key.variants:
+        raise DataError([Problem("a key without any variant")])
+    return CompiledKey(
+        label=key.variants[0],
+        variants=tuple(_variant(text) for text in key.variants),
+        not_before=tuple(_before(text) for text in key.not_before),
+        not_after=tuple(_after(text) for text in key.not_after),
+    )
+
+
+def _checked(text: str) -> str:
+    form = canonical(text)
+    if not any(character.isalnum() for character in form):
+        raise DataError([Problem(f"key {text!r} has nothing to look for in it")])
+    return form
+
+
+def _variant(text: str) -> _Variant:
+    form = _checked(text)
+    body = re.escape(form)
+    needle = form
+    last = loose_numeral(form)
+    if last is not None:
+        # "三" at a key's end has no measure word yet; the text may have one ("三只" is "3只").
+        body = f"{re.escape(form[:-1])}(?:{re.escape(form[-1])}|{last}(?![0-9])(?![.:][0-9]))"
+        needle = form[:-1]
+        if not needle:
+            body = f"(?:{re.escape(form)}(?![{_NUMERAL}])|{_LEFT['digit']}{last}{_RIGHT['digit']})"
+            return _Variant("", re.compile(f"(?<![{_NUMERAL}]){body}"))
+        return _Variant(needle, re.compile(_LEFT.get(_kind(form[0]), "") + body))
+    left = _LEFT.get(_kind(form[0]), "")
+    right = _RIGHT.get(_kind(form[-1]), "")
+    return _Variant(needle, re.compile(left + body + right))
+
+
+_NUMERAL = "零〇一二三四五六七八九十百千万亿两"
+
+
+def _before(text: str) -> tuple[str, bool]:
+    form = _checked(text)
+    return form, bool(_IS_WORD.match(form[0]))
+
+
+def _after(text: str) -> re.Pattern[str]:
+    form = _checked(text)
+    border = f"(?!{_WORD})" if _IS_WORD.match(form[-1]) else ""
+    return re.compile(re.escape(form) + border)
+
+
+KeySet = tuple[CompiledKey, ...]
+
+
+def compile_keys(keys: Iterable[Key]) -> KeySet:
+    """Compile several keys that must all be found."""
+    return tuple(compile_key(key) for key in keys)
+
+
+def all_found(keys: KeySet, text: str) -> bool:
+    """Whether a canonical text carries every key. No keys is a programming error."""
+    if not keys:
+        raise ValueError("an empty set of keys would be found everywhere")
+    return all(key.found_in(text) for key in keys)
+
+
+def key_in(key: Key | str, text: str) -> bool:
+    """Whether a key is in a raw text: the whole rule in one call, for tools and tests."""
+    made = Key((key,)) if isinstance(key, str) else key
+    return compile_key(made).found_in(folded(text))

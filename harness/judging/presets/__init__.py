@@ -1,0 +1,1 @@
+"""Judge presets, one YAML file each."""
