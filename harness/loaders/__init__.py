@@ -6,15 +6,17 @@ A format is a module with ``ID``, ``SUMMARY``, ``matches(path)`` (by content, ne
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from pathlib import Path
 from typing import Protocol, cast
 
+from harness.loaders.dataset import FileDataset
 from harness.outcomes import DataError, Problem
 from harness.samples import Dataset
 
 #: Asked in this order; the first that matches reads the data.
-_FORMATS = ("domain_a_v2",)
+_FORMATS = ("domain_a_v2", "worldmemarena")
 
 
 class Format(Protocol):
@@ -26,7 +28,7 @@ class Format(Protocol):
     def matches(self, path: Path) -> bool:
         """Whether the path looks like this format. Reads as little as it can; never raises."""
 
-    def load(self, path: Path, *, strict: bool = False) -> Dataset:
+    def load(self, path: Path, *, strict: bool = False) -> FileDataset:
         """Validate and index; raises ``DataError`` with every reason to refuse."""
 
 
@@ -45,7 +47,8 @@ def open_dataset(path: Path | str, strict: bool = False) -> Dataset:
         strict: refuse when a gold point, question or checkpoint would have to be left out.
 
     Raises:
-        DataError: no known format, or the data are refused; names every problem.
+        DataError: no known format, or the data are refused, or they are not what their card pins;
+            names every problem.
     """
     place = Path(path)
     if not place.exists():
@@ -53,6 +56,17 @@ def open_dataset(path: Path | str, strict: bool = False) -> Dataset:
     formats = known_formats()
     for module in formats:
         if module.matches(place):
-            return module.load(place, strict=strict)
+            return _held_against_card(place, module.load(place, strict=strict))
     looked = "\n".join(f"  {module.ID}: {module.SUMMARY}" for module in formats)
     raise DataError([Problem(f"{place}: no known data set format. Looked for:\n{looked}")])
+
+
+def _held_against_card(path: Path, dataset: FileDataset) -> Dataset:
+    from harness.loaders.cards import card_of, check_card  # pydantic: only when data are opened
+
+    card = card_of(path)
+    warnings = check_card(card, dataset) if card is not None else ()
+    if not warnings:
+        return dataset
+    balance = dataclasses.replace(dataset.balance, warnings=(*dataset.balance.warnings, *warnings))
+    return dataclasses.replace(dataset, balance=balance)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.loaders.findings import Findings
 from harness.loaders.normalise import content_line
-from harness.loaders.strict import Slice, read_slice
+from harness.loaders.slices import Slice, read_slice
 from harness.outcomes import DataError, Problem, UnknownName
 from harness.samples import Balance, Sample
 

@@ -19,7 +19,8 @@ from harness.loaders.findings import At, Findings, words
 from harness.loaders.images import ImageFolder
 from harness.loaders.normalise import RawSample, canonical_digest, normalise
 from harness.loaders.points import count_points
-from harness.loaders.strict import Slice, array_slices, line_slices, parse
+from harness.loaders.slices import Slice, array_slices, line_slices
+from harness.loaders.strict import parse
 from harness.outcomes import DataError
 from harness.samples import Sample
 

@@ -9,7 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.loaders.strict import JSONPath, Slice, line_of
+from harness.loaders.slices import Slice
+from harness.loaders.strict import JSONPath, line_of
 from harness.outcomes import DataError, Problem
 from harness.samples import Balance, LeftOut
 

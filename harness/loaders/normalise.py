@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class RawSample:
 
     ``value`` is the sample object with its ``sessions``; ``points`` the list of
     ``{session_id, memory_points}``, ``checkpoints`` the list of checkpoints, wherever they stood.
-    ``known`` are the fields of ``value`` that are read; the others become labels.
+    ``known`` are the fields of ``value`` that are read; the others and ``labels`` become labels.
     """
 
     sample_id: str
@@ -36,6 +36,7 @@ class RawSample:
     checkpoints: Any
     checkpoints_at: At
     known: frozenset[str]
+    labels: dict[str, Any] = field(default_factory=dict)
 
 
 def normalise(raw: RawSample, dataset: str, folder: ImageFolder, findings: Findings) -> Sample:
@@ -72,7 +73,7 @@ def normalise(raw: RawSample, dataset: str, folder: ImageFolder, findings: Findi
         points=points,
         checkpoints=reader.read(raw.checkpoints_at, raw.checkpoints),
         uuid=uuid if isinstance(uuid, str) and uuid else None,
-        labels=extras(raw.value, raw.known),
+        labels=extras(raw.value, raw.known) | raw.labels,
     )
 
 

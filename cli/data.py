@@ -1,0 +1,118 @@
+"""`memrig data`: look at data sets before anything is run on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from harness.samples import Dataset
+
+app = typer.Typer(help="Check data sets and list the formats that can be read.")
+
+_COUNTS = (
+    "samples",
+    "sessions",
+    "turns",
+    "attachments",
+    "question_attachments",
+    "gold_points",
+    "checkpoints",
+    "questions",
+)
+_SHOWN = 20
+
+
+@app.command("check")
+def check(
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="Folder or file of the data set.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse when gold would have to be left out.")
+    ] = False,
+) -> None:
+    """Load a data set of any known format and print its balance.
+
+    Exit code 0 when it loads, 2 when it is refused.
+
+    Examples:
+      memrig data check datasets/sample
+      memrig data check DIR --json | jq .questions
+      memrig data check DIR --strict
+    """
+    from harness.loaders import open_dataset
+    from harness.outcomes import DataError
+
+    try:
+        dataset = open_dataset(path, strict=strict)
+        balance = _balance(dataset)
+    except DataError as error:
+        if not as_json:
+            raise
+        typer.echo(json.dumps({"error": [str(problem) for problem in error.problems]}, indent=1))
+        raise typer.Exit(error.exit_code) from None
+    if as_json:
+        typer.echo(json.dumps(balance, ensure_ascii=False, indent=1))
+    else:
+        _print(balance)
+
+
+@app.command("list")
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+) -> None:
+    """List the formats that can be read, and what is known of each.
+
+    Examples:
+      memrig data list
+      memrig data list --json
+    """
+    from harness.loaders import known_formats
+    from harness.loaders.cards import format_cards
+
+    cards = format_cards()
+    rows = []
+    for module in known_formats():
+        card = cards.get(module.ID)
+        verified = card.verified if card else "no card"
+        rows.append({"format": module.ID, "looks_for": module.SUMMARY, "verified": verified})
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        typer.echo(f"{row['format']}\n  looks for: {row['looks_for']}\n  {row['verified']}")
+
+
+def _balance(dataset: Dataset) -> dict[str, Any]:
+    """The balance as plain JSON: names, hashes, counts, then the two lists."""
+    balance = dataset.balance
+    return {
+        "name": dataset.name,
+        "format": dataset.format,
+        "sha256": dataset.sha256,
+        "content_sha256": dataset.content_sha256,
+        **{name: getattr(balance, name) for name in _COUNTS},
+        "warnings": list(balance.warnings),
+        "left_out": [
+            {"what": entry.what, "where": entry.where, "reason": entry.reason}
+            for entry in balance.left_out
+        ],
+    }
+
+
+def _print(balance: dict[str, Any]) -> None:
+    typer.echo(f"{balance['name']} ({balance['format']}) loads.")
+    for name in _COUNTS:
+        typer.echo(f"  {name.replace('_', ' '):<22}{balance[name]:>9,}")
+    typer.echo(f"  sha256          {balance['sha256']}")
+    typer.echo(f"  content_sha256  {balance['content_sha256']}")
+    left_out = [f"{e['what']}: {e['where']}: {e['reason']}" for e in balance["left_out"]]
+    for title, lines in (("warnings", balance["warnings"]), ("left out", left_out)):
+        typer.echo(f"  {title:<22}{len(lines):>9,}")
+        for line in lines[:_SHOWN]:
+            typer.echo(f"    {line}")
+        if len(lines) > _SHOWN:
+            typer.echo(f"    and {len(lines) - _SHOWN} more; --json prints all")
