@@ -38,7 +38,10 @@ class Verb(NamedTuple):
 #: In the order in which the help page shows them.
 VERBS = (
     Verb("bench", "cli.bench:bench", "Run systems over a data set, to the table.", START),
+    Verb("data", "cli.data:app", "Check data sets; list the formats that can be read.", SYSTEMS),
+    Verb("report", "cli.report:report", "Write runs as one static HTML page.", START),
     Verb("run", "cli.run:run", "Run one system over a data set; the seed's flags.", RUNS),
+    Verb("clean", "cli.clean:clean", "Remove what no live run owns.", MACHINE),
 )
 
 
