@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -51,7 +50,7 @@ class ImageEngine(Protocol):
         no_cache: bool,
         log: Path,
     ) -> str:
-        """Build from a tar, append to the log, leave no container; returns the image id.
+        """Build from a tar, keep the log, leave no container; returns the image id.
 
         Raises:
             BuildError: with the log.
@@ -196,8 +195,6 @@ class ImageBuilder:
         started = time.monotonic()
         host = self._settings.build_network_host
         self._say(f"building {recipe.tag} (log: {log})")
-        with log.open("a", encoding="utf-8") as stream:
-            stream.write(f"== {recipe.tag} on {recipe.base}, {datetime.now(UTC):%F %T} UTC\n")
         labels = {
             **recipe.labels,
             HASH: recipe.hash,

@@ -150,13 +150,15 @@ def _make(
     uv = _Uv(log, settings)
     uv.run(["venv", "--quiet", "--python", sys.executable, str(root / "venv")])
     python = str(root / "venv" / "bin" / "python")
+    # A box writes no bytecode; without it here, every start would compile thousands of modules.
+    install = ["pip", "install", "--python", python, "--no-deps", "--compile-bytecode"]
     if torch:
-        uv.run(["pip", "install", "--python", python, "--no-deps", *torch])
+        uv.run([*install, *torch])
     if not lock.empty:
         path = root / "requirements.lock"
         path.write_bytes(lock.data)
-        flags = ["--no-deps", "--require-hashes", *binary_only(baseline.build.sdist_allowed)]
-        uv.run(["pip", "install", "--python", python, *flags, *uv.where(), "-r", str(path)])
+        flags = ["--require-hashes", *binary_only(baseline.build.sdist_allowed)]
+        uv.run([*install, *flags, *uv.where(), "-r", str(path)])
         uv.run(["pip", "check", "--python", python])
     write_folder(files, root / "box")
     check = [python, "-I", str(root / "box" / "boxcheck.py"), str(root / "box")]

@@ -1,0 +1,113 @@
+"""Which kind of sandbox a baseline gets here, and why, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from harness.catalog import Baseline
+from harness.config import EvalConfig
+from harness.outcomes import EngineError, UsageError
+from harness.sandbox import ownership
+from harness.sandbox.base import Box, BoxRequest, ModelCall
+from harness.sandbox.container import ContainerLauncher
+from harness.sandbox.engine import Engine
+from harness.sandbox.image import ImageBuilder
+from harness.sandbox.venv import VenvLauncher, probe_network
+from harness.settings import Settings
+
+
+def _silent(message: str) -> None:
+    """Say nothing."""
+
+
+class ImageLauncher:
+    """Starts boxes of one baseline from its image, which :meth:`prepare` builds if it is missing.
+
+    See :class:`harness.sandbox.base.Launcher`. ``note`` says in one line what kind of sandbox this
+    is and why.
+    """
+
+    kind = "container"
+
+    def __init__(
+        self,
+        baseline: Baseline,
+        settings: Settings,
+        engine: Engine,
+        *,
+        note: str = "",
+        labels: Mapping[str, str] | None = None,
+        say: Callable[[str], None] = _silent,
+    ) -> None:
+        self.note = note
+        self._baseline = baseline
+        self._settings = settings
+        self._engine = engine
+        self._labels = {ownership.BASELINE: baseline.name, **(labels or {})}
+        self._say = say
+        self._container: ContainerLauncher | None = None
+
+    def prepare(self) -> dict[str, Any]:
+        """Build what is missing; returns the manifest's facts."""
+        built = ImageBuilder(self._engine, self._settings, self._say).ensure(self._baseline)
+        self._container = ContainerLauncher(
+            image_id=built.image_id,
+            adapter=self._baseline.adapter,
+            limits=self._baseline.limits,
+            engine=self._engine,
+            labels=self._labels,
+            facts={**built.facts, "network": "none"},
+        )
+        return self._container.prepare()
+
+    def start(self, request: BoxRequest, model_call: ModelCall | None = None) -> Box:
+        """Start one box and wait for its hello."""
+        if self._container is None:
+            self.prepare()
+        assert self._container is not None
+        return self._container.start(request, model_call)
+
+
+def make_launcher(
+    baseline: Baseline,
+    config: EvalConfig,
+    settings: Settings,
+    *,
+    labels: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = _silent,
+) -> ImageLauncher | VenvLauncher:
+    """Choose the sandbox: a container where an engine answers, else a venv (``auto``).
+
+    ``labels`` go onto every container (``memrig.run``). ``say`` is told in one line what takes
+    long. The launcher's ``note`` is the line for the user.
+
+    Raises:
+        UsageError: a row without a box, or one that must not run in a venv.
+        EngineError: a container was asked for and no engine answers.
+    """
+    if baseline.host_side:
+        raise UsageError(f"{baseline.name} is made on the host: it has no box")
+    engine, reasons = None, ["it was not asked for"]
+    if config.sandbox != "venv":
+        engine, reasons = Engine.diagnose(settings.engine)
+    why = "; ".join(reasons) or "there is none"
+    if engine is not None:
+        note = f"{baseline.name} runs in containers of {engine.name}"
+        return ImageLauncher(baseline, settings, engine, note=note, labels=labels, say=say)
+    if config.sandbox == "container":
+        raise EngineError(
+            f"no container engine answers ({why}).\n"
+            "  `memrig doctor` says what is wrong; `make engine` installs one on Debian; "
+            "--sandbox venv does without"
+        )
+    if baseline.runs_model_output and not config.unsafe:
+        raise UsageError(
+            f"{baseline.name} executes text that a model wrote, and a venv does not keep it from "
+            "your files. Run it in a container (`make engine`), or say --unsafe"
+        )
+    network = probe_network()
+    reach = "without a network" if network.isolated else f"WITH the host's network ({network.note})"
+    cause = "as asked" if config.sandbox == "venv" else f"no container engine answers: {why}"
+    note = f"{baseline.name} runs in a venv, {reach}, files not isolated ({cause})"
+    return VenvLauncher(baseline, settings, note=note, say=say)
