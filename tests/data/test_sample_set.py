@@ -287,7 +287,11 @@ def test_it_is_what_was_asked_for() -> None:
     samples = raw_samples()
     questions = [question for sample in samples for _, question in sample.questions()]
     assert len(questions) == 40
-    assert {q["answer_kind"] for q in questions} == {kind.value for kind in AnswerKind}
+    kinds = Counter(q["answer_kind"] for q in questions)
+    assert kinds == {kind.value: 24 if kind is AnswerKind.TEXT else 4 for kind in AnswerKind}
+    assert "24 text, and 4 each" in (FOLDER / "README.md").read_text("utf-8")
+    for question in questions:
+        assert ("choices" in question) == (question["answer_kind"] == "choice")
     assert all(len(sample.sessions) == 6 for sample in samples)
     assert all(len(sample.checkpoints) >= 2 for sample in samples)
     assert all(14 <= len(turns) <= 24 for s in samples for turns in s.sessions.values())
