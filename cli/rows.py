@@ -144,8 +144,8 @@ def _run_row(
     row: Row, settings: Settings, display: LiveWatch | PlainWatch, outcome: Outcome
 ) -> bool:
     """Run one row; whether to go on with the next."""
+    from harness import run_eval
     from harness.outcomes import MemrigError, UsageError
-    from harness.run_eval import run_eval
 
     name = row.baseline.row
     if row.baseline.alias_of:
@@ -160,6 +160,7 @@ def _run_row(
     except MemrigError as error:
         outcome.failed[name] = str(error)
         return True
+    assert result.aggregate is not None, "only a dry run has none"
     outcome.aggregates.append(result.aggregate)
     outcome.paths.append(result.path)
     return True
@@ -174,12 +175,24 @@ def resume_command(plan: Plan) -> str:
 
 
 def dry_run(plan: Plan, out: Callable[[str], None]) -> None:
-    """Print what would be run. The data are loaded and the sandbox is chosen; nothing is built."""
+    """Check everything that can be checked without building or running, and print the plan."""
+    from harness import run_eval
+
     for row in plan.rows:
-        config = row.config
-        out(f"{row.baseline.name}: {row.baseline.summary}")
-        for name in sorted(vars(config)):
-            out(f"  {name}: {getattr(config, name)}")
+        result = run_eval(row.config, settings=plan.settings)
+        counts = result.plan.as_json()
+        alias = f" (alias {row.baseline.alias_of})" if row.baseline.alias_of else ""
+        out(f"{row.baseline.name}{alias}: {row.baseline.summary}")
+        out(f"  {len(result.samples)} samples: {', '.join(result.samples)}")
+        out("  " + ", ".join(f"{name} {count}" for name, count in counts.items()))
+        for name in SHOWN:
+            out(f"  {name}: {getattr(row.config, name)}")
+        for name, value in row.baseline.options.items():
+            out(f"  option {name}: {value}")
+
+
+#: What a dry run shows of the configuration.
+SHOWN = ("dataset", "output_dir", "sandbox", "jobs", "top_k", "images", "seed")
 
 
 def as_json_text(plan: Plan, outcome: Outcome) -> str:

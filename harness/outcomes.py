@@ -11,7 +11,6 @@ The tree::
     ├── SandboxFailure        a box died, hung, ran out of memory or disk, broke the protocol
     ├── AdapterFailure        the memory system itself failed and said so over the pipe
     ├── ModelFailure          a model request failed for good
-    ├── Interrupted           Ctrl-C or SIGTERM; finished samples are kept; exit code 130
     └── RunError              a run directory cannot be used as asked
         ├── ManifestMismatch  resuming into a run made with another configuration
         └── VerifyError       records, hashes and tables do not agree
@@ -178,12 +177,6 @@ class ModelFailure(MemrigError):
         super().__init__(f"{kind}: {message}")
         self.kind = kind
         self.message = message
-
-
-class Interrupted(MemrigError):
-    """The run was stopped from outside. Its boxes are closed and finished samples are kept."""
-
-    exit_code = 130
 
 
 class RunError(MemrigError):

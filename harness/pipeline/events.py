@@ -14,6 +14,14 @@ from harness.outcomes import Status
 
 
 @dataclass(frozen=True)
+class Note:
+    """A sentence for the user: which sandbox and why, what is being built, what was cut back."""
+
+    row: str
+    text: str
+
+
+@dataclass(frozen=True)
 class RunStarted:
     """Stage 1 begins. ``done`` samples are there from before."""
 
@@ -127,7 +135,8 @@ class RunDone:
 
 
 Event = (
-    RunStarted
+    Note
+    | RunStarted
     | SampleStarted
     | BoxReady
     | SessionDone

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,7 +16,6 @@ from harness.adapter.records import Capabilities, capabilities_from
 from harness.outcomes import (
     MAX_RESTARTS,
     AdapterFailure,
-    Interrupted,
     SandboxFailure,
     policy_of,
 )
@@ -26,10 +25,14 @@ from harness.pipeline.life import Life, SetupFailed, Terms
 from harness.pipeline.plan import SessionStep, Step, steps_of
 from harness.runs import Attempt
 from harness.samples import Sample
-from harness.sandbox.base import Box, BoxRequest, Launcher, ModelCall
+from harness.sandbox.base import Box, BoxRequest, Launcher, ModelCall, Usage
 from harness.sandbox.client import MemoryClient
 
 OpenAttempt = Callable[[], Attempt]
+
+
+class Stopped(Exception):
+    """This run is being stopped: the sample's attempt stays as it is, incomplete."""
 
 
 class OpenBoxes:
@@ -47,9 +50,9 @@ class OpenBoxes:
             stopped = self.stopped
         if stopped:
             self.close(box)
-            raise Interrupted("stopped")
+            raise Stopped
 
-    def close(self, box: Box) -> Any:
+    def close(self, box: Box) -> Usage:
         """Close a box and forget it."""
         with self._lock:
             self._boxes.discard(box)
@@ -64,20 +67,25 @@ class OpenBoxes:
             self.close(box)
 
     def check(self) -> None:
-        """Raise ``Interrupted`` once the run is being stopped."""
+        """Raise ``Stopped`` once the run is being stopped."""
         if self.stopped:
-            raise Interrupted("stopped")
+            raise Stopped
 
 
 @dataclass(frozen=True)
 class BoxTerms:
-    """How the boxes of a run are made."""
+    """How the boxes of a run are made.
+
+    ``greet`` is given each box's hello and says in what it is not the box that this run began
+    with, if it is not.
+    """
 
     launcher: Launcher
     seed: int
     options: dict[str, Any]
     images: ImageMode
     log_dir: Path
+    greet: Callable[[dict[str, Any]], str | None]
     routes: tuple[str, ...] = ()
     model_call: ModelCall | None = None
 
@@ -101,14 +109,14 @@ class BoxRunner:
         still open.
 
         Raises:
-            Interrupted: the run is being stopped; the attempt stays incomplete.
+            Stopped: the run is being stopped; the attempt stays incomplete.
         """
         steps = steps_of(sample, self._max_sessions)
         blinder = Blinder(sample, place, self._boxes.images)
         for left in range(MAX_RESTARTS, -1, -1):
             self._open.check()
             with next_attempt() as attempt:
-                self._terms.tell(_started(self._terms.row, sample, attempt, steps))
+                self._terms.tell(started(self._terms.row, sample, attempt, steps))
                 life = Life(self._terms, sample, steps, blinder, attempt)
                 ended = self._live(life, sample, blinder, attempt)
                 if ended is None:
@@ -128,8 +136,11 @@ class BoxRunner:
         box: Box | None = None
         try:
             box = self._start(blinder.sample_id)
-            capabilities = _capabilities(box)
             about["hello"] = box.hello
+            capabilities = _capabilities(box)
+            other = self._boxes.greet(box.hello)
+            if other is not None:
+                raise SandboxFailure("PROTOCOL", other, call="initialize")
             attempt.about(**about)
             ms = (perf_counter() - began) * 1000
             self._terms.tell(events.BoxReady(self._terms.row, sample.id, ms))
@@ -145,7 +156,7 @@ class BoxRunner:
         finally:
             about.setdefault("ended", "interrupted")
             if box is not None:
-                about["usage"] = vars(self._open.close(box))
+                about["usage"] = asdict(self._open.close(box))
             attempt.about(**about)
         return None
 
@@ -188,9 +199,10 @@ def _capabilities(box: Box) -> Capabilities:
     return can
 
 
-def _started(
+def started(
     row: str, sample: Sample, attempt: Attempt, steps: tuple[Step, ...]
 ) -> events.SampleStarted:
+    """The event that a sample starts."""
     sessions = sum(isinstance(step, SessionStep) for step in steps)
     return events.SampleStarted(
         row, sample.id, attempt.ordinal, attempt.number, sessions, len(steps) - sessions

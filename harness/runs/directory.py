@@ -30,9 +30,11 @@ from harness.runs.files import (
     full_disk_by_name,
     line_of,
     lines,
+    read_json,
     size_of,
     sync,
     sync_folder,
+    write_json,
 )
 from harness.runs.manifest import FILE, Manifest
 
@@ -42,6 +44,7 @@ PIPELINE_SAMPLES = "pipeline_samples.jsonl"
 JUDGED_SESSIONS = "session_records.jsonl"
 JUDGED_QUESTIONS = "qa_records.jsonl"
 AGGREGATE = "aggregate_metrics.json"
+BOX = "box.json"
 LOCK, OWNER = ".lock", ".lock.owner"
 
 
@@ -198,6 +201,18 @@ class Run:
             self._finished[attempt.sample_id] = entry
         return entry
 
+    def greet(self, hello: JSONObject) -> str | None:
+        """Keep the first box's hello (``box.json``); say in what a later one differs from it."""
+        with self._guard:
+            known = self.hello()
+            if known is None:
+                write_json(self.path / BOX, hello)
+                return None
+        for name in [*known, *(name for name in hello if name not in known)]:
+            if known.get(name) != hello.get(name):
+                return f"its {name} is not what the first box of this run said"
+        return None
+
     def _append(self, name: str, source: Path) -> Block:
         target = self.path / name
         start, count = size_of(target), 0
@@ -229,6 +244,11 @@ class Run:
     def finished(self) -> tuple[Finished, ...]:
         """The samples that are wholly recorded, in the order of the stage files."""
         return tuple(self._finished.values())
+
+    def hello(self) -> JSONObject | None:
+        """What the run's boxes said about themselves; absent until one said hello."""
+        path = self.path / BOX
+        return dict(read_json(path)) if path.exists() else None
 
     def is_finished(self, sample_id: str) -> bool:
         """Whether a sample is wholly recorded."""
