@@ -51,8 +51,16 @@ def open_dataset(path: Path | str, strict: bool = False) -> Dataset:
             names every problem.
     """
     place = Path(path)
-    if not place.exists():
-        raise DataError([Problem(f"{place}: no such file or folder")])
+    try:
+        place.stat()
+        return _open(place, strict)
+    except FileNotFoundError as error:
+        raise DataError([Problem(f"{error.filename}: no such file or folder")]) from None
+    except OSError as error:  # no permission, a name too long, a broken disk
+        raise DataError([Problem(f"{error.filename}: cannot be read: {error.strerror}")]) from None
+
+
+def _open(place: Path, strict: bool) -> Dataset:
     formats = known_formats()
     for module in formats:
         if module.matches(place):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 from harness.loaders.findings import Findings
 from harness.loaders.normalise import content_line
 from harness.loaders.slices import Slice, read_slice
-from harness.outcomes import DataError, Problem, UnknownName
+from harness.outcomes import DataError, MemrigError, Problem, UnknownName
 from harness.samples import Balance, Sample
 
 
@@ -59,6 +60,7 @@ class Indexer:
 
     def __post_init__(self) -> None:
         self._content = hashlib.sha256()
+        self._standing: Counter[str] = Counter()
 
     def take(self, refs: tuple[Ref, ...], build: Build) -> None:
         """Build a sample to validate it; a :class:`DataError` of its bytes is collected."""
@@ -71,11 +73,59 @@ class Indexer:
             return
         self.refs[sample.id] = refs
         self._content.update(content_line(sample, self.root))
+        self._standing.update(_tally(sample))
 
     @property
     def content_sha256(self) -> str:
         """Hash of all samples taken so far."""
         return self._content.hexdigest()
+
+    def finish(self) -> None:
+        """Refuse what has to be refused, then prove the balance.
+
+        Raises:
+            DataError: with every problem found.
+            MemrigError: what was read is not what stands in samples plus what was left out; this
+                is a fault of the loader.
+        """
+        self.findings.check()
+        left_out = Counter(_COUNTED[e.what] for e in self.findings.left_out if e.what in _COUNTED)
+        for name in (*_COUNTED.values(), "samples", "sessions"):
+            read, kept, left = (
+                count[name] for count in (self.findings.counts, self._standing, left_out)
+            )
+            if read != kept + left:
+                raise MemrigError(
+                    f"the balance does not add up: {read} {name} were read, {kept} are used and "
+                    f"{left} left out; this is a fault of memrig's loader, please report it"
+                )
+
+
+#: Kinds of things on the list of what was left out -> the count they belong to.
+_COUNTED = {
+    "turn": "turns",
+    "attachment": "attachments",
+    "question attachment": "question_attachments",
+    "gold point": "gold_points",
+    "checkpoint": "checkpoints",
+    "question": "questions",
+}
+
+
+def _tally(sample: Sample) -> dict[str, int]:
+    """How many things of each kind stand in a sample and will be used."""
+    turns = [turn for session in sample.sessions for turn in session.turns]
+    questions = [q for checkpoint in sample.checkpoints for q in checkpoint.questions]
+    return {
+        "samples": 1,
+        "sessions": len(sample.sessions),
+        "turns": sum(not turn.is_empty for turn in turns),
+        "attachments": sum(len(turn.images) for turn in turns),
+        "question_attachments": sum(len(question.images) for question in questions),
+        "gold_points": len(sample.points),
+        "checkpoints": len(sample.checkpoints),
+        "questions": len(questions),
+    }
 
 
 @dataclass(frozen=True)

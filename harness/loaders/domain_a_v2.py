@@ -55,7 +55,7 @@ def load(path: Path, *, strict: bool = False) -> FileDataset:
     for ref in bundle.samples():
         indexer.take(ref, bundle.build)
     bundle.finish()
-    findings.check()
+    indexer.finish()
     return FileDataset(
         name=folder.name,
         format=ID,
@@ -228,7 +228,8 @@ class _Bundle:
         for rows in (self._points, self._checkpoints):
             missing = [repr(i) for i in self._positions if i not in rows.by_id]
             if missing and rows.is_whole:
-                message = f"no row for the samples {', '.join(missing)}"
+                empty = "" if rows.by_id else "the file has no rows: "
+                message = f"{empty}no row for the samples {', '.join(missing)}"
                 self._findings.refuse_file(message, rows.name)
         if self._main_is_whole:
             for row in self._unknown(self._points):

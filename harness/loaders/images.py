@@ -20,7 +20,7 @@ from harness.samples import Image
 #: A larger file would not fit on one line of the pipe (64 MiB, in base64) beside other images.
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
 
-_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 _LFS = b"version https://git-lfs"
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

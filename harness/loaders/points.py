@@ -49,6 +49,8 @@ class PointReader:
             rows: the list of ``{session_id, memory_points}`` beside the sessions.
             rows_at: its place.
         """
+        if rows is None:
+            self.findings.warn("no gold points", rows_at, "missing; the sample has no gold points")
         beside = self._beside(rows, rows_at, {session.id for session, _ in sessions})
         made: list[GoldPoint] = []
         for session, at in sessions:
