@@ -7,6 +7,7 @@ kept, verify. So of two builds at a time the second waits and finds the image do
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -258,24 +259,21 @@ def digest_of(image: Mapping[str, Any]) -> str:
 def old_images(
     engine: ImageEngine, builder: ImageBuilder, baselines: Sequence[Baseline]
 ) -> list[dict[str, Any]]:
-    """Images of memrig that no baseline of the catalogue would start any more.
+    """Images of memrig that these baselines would not start any more, and unused layers.
 
-    A layer is old when it is not under a current image. Host-side rows have no image. A baseline
-    whose state cannot be told (its lock is refused) keeps its images.
+    Images of other baselines (``--baselines DIR``) stay, and so do those of one whose state cannot
+    be told, because its lock is refused.
     """
     keep: set[str] = set()
-    kept_families: set[str] = set()
+    judged: set[str] = set()
     for baseline in baselines:
-        if baseline.host_side:
-            continue
-        try:
-            keep.update(builder.tags(baseline))
-        except MemrigError:
-            kept_families.add(baseline.family)
-    found = []
-    for image in engine.images({KIND: ""}):
-        labels = labels_of(image)
-        if labels.get(BASELINE) in kept_families or keep.intersection(image.get("RepoTags") or ()):
-            continue
-        found.append(image)
-    return found
+        if not baseline.host_side:
+            with contextlib.suppress(MemrigError):
+                keep.update(builder.tags(baseline))
+                judged.add(baseline.family)
+    return [
+        image
+        for image in engine.images({KIND: ""})
+        if labels_of(image).get(BASELINE) in {None, *judged}
+        and not keep.intersection(image.get("RepoTags") or ())
+    ]

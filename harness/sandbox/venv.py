@@ -190,7 +190,7 @@ class _Uv:
     def __init__(self, log: Path, settings: Settings) -> None:
         self._log = log
         self._settings = settings
-        self._uv = _find_uv()
+        self._uv = find_uv()
 
     def run(self, argv: list[str]) -> None:
         env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
@@ -210,7 +210,12 @@ class _Uv:
         return flags + (["--find-links", str(settings.wheel_dir)] if settings.wheel_dir else [])
 
 
-def _find_uv() -> str:
+def find_uv() -> str:
+    """The path of uv.
+
+    Raises:
+        BuildError: there is none.
+    """
     with contextlib.suppress(ImportError, FileNotFoundError):
         from uv import find_uv_bin
 
