@@ -15,6 +15,7 @@ from harness.pipeline.events import (
     CallRetried,
     Event,
     JudgeProgress,
+    Note,
     QuestionDone,
     RunDone,
     RunStarted,
@@ -92,6 +93,8 @@ class Board:
             return self._sample_done(event)
         if isinstance(event, BoxFailed):
             return self._box_failed(event)
+        if isinstance(event, Note):
+            return event.text if event.text.startswith(event.row) else f"{event.row}  {event.text}"
         if isinstance(event, CallRetried):
             return f"{event.row}  {event.sample_id}: {event.call} failed ({event.kind}), once more"
         if isinstance(event, RunDone):

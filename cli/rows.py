@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.errors import INTERRUPTED, say
 from cli.live import watch
+from harness.outcomes import MemrigError, Status, UsageError
 
 if TYPE_CHECKING:
     from cli.live import LiveWatch, PlainWatch
@@ -60,6 +61,7 @@ class Plan:
             UsageError: an unknown name, a data set that is not there, flags that do not fit.
         """
         from harness.catalog import Catalog
+        from harness.loaders import open_dataset
 
         need_data(dataset)
         need_records(output_dir, common)
@@ -67,9 +69,11 @@ class Plan:
         first = common.config(dataset, "", root)
         catalog = Catalog(first.baselines_dirs)
         found = [baseline for name in names for baseline in catalog.expand(name)]
+        if len(found) > 1:
+            open_dataset(dataset, first.strict_data)  # refused once, before anything is built
         rows = {
             b.name: Row(
-                b.with_options(first.options) and b,
+                b.with_options(first.options),
                 replace(
                     first,
                     baseline=b.alias_of or b.name,
@@ -83,8 +87,6 @@ class Plan:
 
 def need_data(dataset: Path) -> None:
     """Refuse a data set that is not there, before anything is built."""
-    from harness.outcomes import UsageError
-
     if not dataset.exists():
         raise UsageError(
             f"--dataset {dataset}: there is no such folder or file.\n"
@@ -94,8 +96,6 @@ def need_data(dataset: Path) -> None:
 
 def need_records(output_dir: Path | None, common: RunOptions) -> None:
     """``--eval-only`` needs a directory that holds a run."""
-    from harness.outcomes import UsageError
-
     if common.eval_only and output_dir is None:
         raise UsageError("--eval-only needs --output-dir: the directory of the run to judge again")
     if common.eval_only and common.dry_run:
@@ -111,7 +111,10 @@ def fresh_folder(dataset: Path) -> Path:
 
 @dataclass
 class Outcome:
-    """What came of the rows so far. ``aggregates`` and ``paths`` are in the order of the rows."""
+    """What came of the rows so far. ``aggregates`` and ``paths`` are in the order of the rows.
+
+    ``failed`` holds the message of each row that gave no numbers, or numbers of failures only.
+    """
 
     aggregates: list[dict[str, Any]] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
@@ -127,43 +130,60 @@ class Outcome:
 
 
 def run_rows(plan: Plan) -> Outcome:
-    """Run every row of a plan; the display goes to stderr."""
+    """Run every row of a plan; the display goes to stderr.
+
+    Raises:
+        UsageError: the only row was refused.
+    """
     outcome = Outcome()
     with watch() as display:
         for row in plan.rows:
-            if not _run_row(row, plan.settings, display, outcome):
+            try:
+                _run_row(row, plan.settings, display, outcome)
+            except KeyboardInterrupt:
+                outcome.interrupted = True
                 break
-    if outcome.interrupted:
-        say(f"interrupted; what was recorded is kept. Resume with:\n  {resume_command(plan)}")
+            except MemrigError as error:
+                if isinstance(error, UsageError) and len(plan.rows) == 1:
+                    raise
+                outcome.failed[row.baseline.row] = str(error)
     for name, message in outcome.failed.items():
         say(f"{name} failed: {message}")
+    if outcome.interrupted:
+        say(f"interrupted; what was recorded is kept. Resume with:\n  {resume_command(plan)}")
     return outcome
 
 
 def _run_row(
     row: Row, settings: Settings, display: LiveWatch | PlainWatch, outcome: Outcome
-) -> bool:
-    """Run one row; whether to go on with the next."""
+) -> None:
     from harness import run_eval
-    from harness.outcomes import MemrigError, UsageError
 
-    name = row.baseline.row
     if row.baseline.alias_of:
         display.say(f"{row.baseline.alias_of} is an alias of {row.baseline.name}")
-    try:
-        result = run_eval(row.config, on_event=display, settings=settings)
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-        return False
-    except UsageError:
-        raise
-    except MemrigError as error:
-        outcome.failed[name] = str(error)
-        return True
+    result = run_eval(row.config, on_event=display, settings=settings)
     assert result.aggregate is not None, "only a dry run has none"
     outcome.aggregates.append(result.aggregate)
     outcome.paths.append(result.path)
-    return True
+    if nothing_worked(result.aggregate):
+        outcome.failed[row.baseline.row] = (
+            "not one session or question worked.\n"
+            f"  Why: memrig show {shlex.quote(str(result.path))}\n"
+            f"  Logs: {result.path / 'logs'}"
+        )
+
+
+def nothing_worked(aggregate: dict[str, Any]) -> bool:
+    """Units failed, and none has a result."""
+    counts = [
+        (Status(name), count)
+        for statuses in aggregate["statuses"].values()
+        for name, count in statuses.items()
+        if count
+    ]
+    return any(status.is_failure for status, _ in counts) and not any(
+        status.has_result for status, _ in counts
+    )
 
 
 def resume_command(plan: Plan) -> str:
