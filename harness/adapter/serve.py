@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import importlib
 import importlib.metadata
 import os
@@ -234,18 +235,24 @@ def load_adapter(spec: str) -> tuple[type[MemoryAdapter], Path]:
 
 def hello(adapter: MemoryAdapter, adapter_sha256: str) -> dict[str, Any]:
     """What a box says about itself: protocol, Python, installed packages, adapter, capabilities."""
+    return {
+        "protocol": wire.PROTOCOL,
+        "python": platform.python_version(),
+        "packages": dict(_packages()),
+        "adapter_sha256": adapter_sha256,
+        "capabilities": capabilities_of(adapter),
+    }
+
+
+@functools.lru_cache(maxsize=1)
+def _packages() -> dict[str, str]:
+    """Installed packages and versions; read once, for a process does not change its own."""
     packages: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
         name = distribution.metadata["Name"]
         if name:
             packages.setdefault(str(name).lower().replace("_", "-"), distribution.version)
-    return {
-        "protocol": wire.PROTOCOL,
-        "python": platform.python_version(),
-        "packages": dict(sorted(packages.items())),
-        "adapter_sha256": adapter_sha256,
-        "capabilities": capabilities_of(adapter),
-    }
+    return dict(sorted(packages.items()))
 
 
 def _require_writable(state_dir: Path) -> None:
