@@ -62,11 +62,11 @@ _UNITS = (
     "st|nd|rd|th|am|pm|h|hr|hrs|min|mins|s|sec|ms|d|km|m|cm|mm|mi|ft|in|kg|g|mg|lb|lbs|oz|l|ml|"
     "kb|mb|gb|tb|mph|kmh|usd|eur|rmb|cny|yo|yrs|yr|x"
 )
-_LEFT = {"digit": f"(?<!{_WORD})(?<![0-9][.:])", "word": f"(?<!{_WORD})"}
-_RIGHT = {
-    "digit": f"(?:(?!{_WORD})|(?=(?:{_UNITS})(?!{_WORD})))(?![.:][0-9])",
-    "word": f"(?!{_WORD})(?!'t(?!{_WORD}))",
-}
+# Borders are checked by these few shared patterns: one pattern a key would cost 10 ms to compile,
+# because of the CJK ranges.
+_AFTER_NUMBER = re.compile(f"(?:(?!{_WORD})|(?=(?:{_UNITS})(?!{_WORD})))(?![.:][0-9])")
+_AFTER_WORD = re.compile(f"(?!{_WORD})(?!'t(?!{_WORD}))")
+_NUMERALS = frozenset("零〇一二三四五六七八九十百千万亿两")
 _OPENING = " \"'([{"
 _CLOSING = " \"')]},;:"
 
@@ -98,18 +98,48 @@ def folded(text: str) -> str:
     return _canonical_cached(text) if len(text) <= _CACHED_LENGTH else canonical(text)
 
 
+def _is_word(character: str) -> bool:
+    if character.isascii():
+        return character.isalnum()
+    return _IS_WORD.match(character) is not None
+
+
 def _kind(character: str) -> str:
     if character.isdigit():
         return "digit"
-    return "word" if _IS_WORD.match(character) else "other"
+    return "word" if _is_word(character) else "other"
 
 
 @dataclass(frozen=True)
 class _Variant:
-    """``needle`` is a text that every match contains: a cheap first look."""
+    """A text to look for, and which borders it needs: "digit", "word", "numeral" or "other"."""
 
-    needle: str
-    pattern: re.Pattern[str]
+    text: str
+    left: str
+    right: str
+
+    def borders(self, text: str, start: int) -> bool:
+        """Whether an occurrence at ``start`` stands at borders."""
+        return self._left(text, start) and self._right(text, start + len(self.text))
+
+    def _left(self, text: str, start: int) -> bool:
+        if start == 0 or self.left == "other":
+            return True
+        before = text[start - 1]
+        if self.left == "numeral":
+            return before not in _NUMERALS
+        if _is_word(before):
+            return False
+        number = self.left == "digit" and before in ".:" and start > 1
+        return not (number and text[start - 2].isdigit())
+
+    def _right(self, text: str, end: int) -> bool:
+        if end == len(text) or self.right == "other":
+            return True
+        if self.right == "numeral":
+            return text[end] not in _NUMERALS
+        pattern = _AFTER_NUMBER if self.right == "digit" else _AFTER_WORD
+        return pattern.match(text, end) is not None
 
 
 @dataclass(frozen=True)
@@ -118,31 +148,32 @@ class CompiledKey:
 
     label: str
     variants: tuple[_Variant, ...]
-    not_before: tuple[tuple[str, bool], ...] = ()
-    not_after: tuple[re.Pattern[str], ...] = ()
+    not_before: tuple[str, ...] = ()
+    not_after: tuple[str, ...] = ()
 
     def found_in(self, text: str) -> bool:
         """Whether the key is in a text that is already canonical."""
-        return any(v.needle in text and self._counts(v.pattern, text) for v in self.variants)
-
-    def _counts(self, pattern: re.Pattern[str], text: str) -> bool:
-        match = pattern.search(text)
-        while match is not None:
-            if not self._excluded(text, match.start(), match.end()):
-                return True
-            match = pattern.search(text, match.start() + 1)
+        for variant in self.variants:
+            start = text.find(variant.text)
+            while start >= 0:
+                if variant.borders(text, start) and not self._excluded(text, start, variant):
+                    return True
+                start = text.find(variant.text, start + 1)
         return False
 
-    def _excluded(self, text: str, start: int, end: int) -> bool:
+    def _excluded(self, text: str, start: int, variant: _Variant) -> bool:
         if self.not_before:
             before = text[:start].rstrip(_OPENING)
-            for word, needs_border in self.not_before:
+            for word in self.not_before:
                 rest = before.removesuffix(word)
-                if rest != before and not (needs_border and rest and _IS_WORD.match(rest[-1])):
+                if rest != before and not (rest and _is_word(word[0]) and _is_word(rest[-1])):
                     return True
         if self.not_after:
-            after = text[end:].lstrip(_CLOSING)
-            return any(pattern.match(after) for pattern in self.not_after)
+            after = text[start + len(variant.text) :].lstrip(_CLOSING)
+            for word in self.not_after:
+                rest = after.removeprefix(word)
+                if rest != after and not (rest and _is_word(word[-1]) and _is_word(rest[0])):
+                    return True
         return False
 
 
@@ -157,9 +188,9 @@ def compile_key(key: Key) -> CompiledKey:
         raise DataError([Problem("a key without any variant")])
     return CompiledKey(
         label=key.variants[0],
-        variants=tuple(_variant(text) for text in key.variants),
-        not_before=tuple(_before(text) for text in key.not_before),
-        not_after=tuple(_after(text) for text in key.not_after),
+        variants=tuple(made for text in key.variants for made in _variants(_checked(text))),
+        not_before=tuple(_checked(text) for text in key.not_before),
+        not_after=tuple(_checked(text) for text in key.not_after),
     )
 
 
@@ -170,36 +201,15 @@ def _checked(text: str) -> str:
     return form
 
 
-def _variant(text: str) -> _Variant:
-    form = _checked(text)
-    body = re.escape(form)
-    needle = form
-    last = loose_numeral(form)
-    if last is not None:
-        # "三" at a key's end has no measure word yet; the text may have one ("三只" is "3只").
-        body = f"{re.escape(form[:-1])}(?:{re.escape(form[-1])}|{last}(?![0-9])(?![.:][0-9]))"
-        needle = form[:-1]
-        if not needle:
-            body = f"(?:{re.escape(form)}(?![{_NUMERAL}])|{_LEFT['digit']}{last}{_RIGHT['digit']})"
-            return _Variant("", re.compile(f"(?<![{_NUMERAL}]){body}"))
-        return _Variant(needle, re.compile(_LEFT.get(_kind(form[0]), "") + body))
-    left = _LEFT.get(_kind(form[0]), "")
-    right = _RIGHT.get(_kind(form[-1]), "")
-    return _Variant(needle, re.compile(left + body + right))
-
-
-_NUMERAL = "零〇一二三四五六七八九十百千万亿两"
-
-
-def _before(text: str) -> tuple[str, bool]:
-    form = _checked(text)
-    return form, bool(_IS_WORD.match(form[0]))
-
-
-def _after(text: str) -> re.Pattern[str]:
-    form = _checked(text)
-    border = f"(?!{_WORD})" if _IS_WORD.match(form[-1]) else ""
-    return re.compile(re.escape(form) + border)
+def _variants(form: str) -> tuple[_Variant, ...]:
+    left, right = _kind(form[0]), _kind(form[-1])
+    number = loose_numeral(form)
+    if number is None:
+        return (_Variant(form, left, right),)
+    # "三" at a key's end has no measure word yet; the text may have one ("三只" is "3只").
+    head = form[:-1]
+    as_written = _Variant(form, left if head else "numeral", "numeral")
+    return as_written, _Variant(head + number, left if head else "digit", "digit")
 
 
 KeySet = tuple[CompiledKey, ...]

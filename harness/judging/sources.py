@@ -82,7 +82,7 @@ class SourceMap:
 
 
 def judge_retrieval(places: SourceMap, question: Question, record: QARecord, scope: Scope) -> Block:
-    """``{"total": G, "first": [rank or null for each unit], "depth": k}`` or N/A."""
+    """``{"total": G, "first": [rank or null for each unit]}`` or N/A."""
     units = places.units(question)
     if not units:
         return not_available("no question cites turns, sessions or images")
@@ -94,7 +94,7 @@ def judge_retrieval(places: SourceMap, question: Question, record: QARecord, sco
     if scope.provenance is None and items and not any(item.get("sources") for item in items):
         return not_available("the system does not say where its memories come from")
     first = _first_ranks(places, units, items)
-    return {"total": len(units), "first": first, "depth": record.top_k or len(items)}
+    return {"total": len(units), "first": first}
 
 
 def _first_ranks(
