@@ -40,6 +40,8 @@ VERBS = (
     Verb("bench", "cli.bench:bench", "Run systems over a data set, to the table.", START),
     Verb("data", "cli.data:app", "Check data sets; list the formats that can be read.", SYSTEMS),
     Verb("report", "cli.report:report", "Write runs as one static HTML page.", START),
+    Verb("new", "cli.new:new", "Make a folder for a new system, working as it stands.", START),
+    Verb("check", "cli.check:check", "Try on a system what every adapter promises.", SYSTEMS),
     Verb("run", "cli.run:run", "Run one system over a data set; the seed's flags.", RUNS),
     Verb("clean", "cli.clean:clean", "Remove what no live run owns.", MACHINE),
 )

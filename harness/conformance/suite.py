@@ -33,7 +33,7 @@ class Check:
     @property
     def meaning(self) -> str:
         """One line: the docstring of the check."""
-        return (self.run.__doc__ or "").strip().splitlines()[0]
+        return (self.run.__doc__ or "").strip().splitlines()[0].replace("``", "`")
 
 
 CHECKS = (
