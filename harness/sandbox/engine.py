@@ -180,6 +180,13 @@ class Engine:
                 if "error" in step:
                     raise EngineError(f"{self.name} pull {reference}: {step['error']}")
 
+    def import_image(self, archive: Path, repository: str, tag: str) -> None:
+        """Make an image of one layer from a tar of a root file system."""
+        with asking(f"import {archive}"):
+            said = self._api.import_image_from_file(str(archive), repository=repository, tag=tag)
+        if self.inspect_image(f"{repository}:{tag}") is None:
+            raise EngineError(f"{self.name} import {archive}: {str(said).strip()[-200:]}")
+
     def remove_image(self, reference: str) -> None:
         """Remove an image; one that is not there is no error."""
         with asking(f"image remove {reference}"), contextlib.suppress(docker_errors.NotFound):
