@@ -37,12 +37,16 @@ class Verb(NamedTuple):
 
 #: In the order in which the help page shows them.
 VERBS = (
+    Verb("doctor", "cli.doctor:doctor", "What this machine has, and what mends it.", START),
     Verb("bench", "cli.bench:bench", "Run systems over a data set, to the table.", START),
+    Verb("build", "cli.build:build", "Make the images of systems now.", SYSTEMS),
+    Verb("source", "cli.source:app", "Get the pinned sources of systems.", SYSTEMS),
     Verb("data", "cli.data:app", "Check data sets; list the formats that can be read.", SYSTEMS),
     Verb("report", "cli.report:report", "Write runs as one static HTML page.", START),
     Verb("new", "cli.new:new", "Make a folder for a new system, working as it stands.", START),
     Verb("check", "cli.check:check", "Try on a system what every adapter promises.", SYSTEMS),
     Verb("run", "cli.run:run", "Run one system over a data set; the seed's flags.", RUNS),
+    Verb("engine", "cli.engine:engine", "Install and start a container engine (Debian).", MACHINE),
     Verb("clean", "cli.clean:clean", "Remove what no live run owns.", MACHINE),
 )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.catalog import Baseline
 from harness.config import EvalConfig
 from harness.outcomes import EngineError, UsageError
-from harness.sandbox import ownership
+from harness.sandbox import ownership, venv
 from harness.sandbox.base import Box, BoxRequest, ModelCall
 from harness.sandbox.container import ContainerLauncher
 from harness.sandbox.engine import Engine
@@ -111,3 +112,32 @@ def make_launcher(
     cause = "as asked" if config.sandbox == "venv" else f"no container engine answers: {why}"
     note = f"{baseline.name} runs in a venv, {reach}, files not isolated ({cause})"
     return VenvLauncher(baseline, settings, note=note, say=say)
+
+
+def build_box(
+    baseline: Baseline,
+    settings: Settings,
+    *,
+    sandbox: str = "auto",
+    no_cache: bool = False,
+    say: Callable[[str], None] = _silent,
+) -> str:
+    """Build what a baseline's boxes are started from; returns one line about it.
+
+    Raises:
+        BuildError: with the path of the log. EngineError: an image was asked for, and no engine
+            answers. UsageError: a row without a box.
+    """
+    started = time.monotonic()
+    baseline.home  # noqa: B018  (a row without a folder is refused here)
+    engine = None if sandbox == "venv" else Engine.detect(settings.engine)
+    if engine is not None:
+        with engine:
+            built = ImageBuilder(engine, settings, say).ensure(baseline, no_cache=no_cache)
+        state = "built" if built.built else "unchanged"
+        size = f"{built.size / 1e6:.0f} MB"
+        return f"{baseline.family}  {built.tag}  {size}  {state}  {built.seconds:.1f} s"
+    if sandbox == "container":
+        raise EngineError("no container engine answers; `memrig doctor` says what mends it")
+    made = venv.ensure(baseline, settings, say, no_cache=no_cache)
+    return f"{baseline.family}  {made.root}  venv  {time.monotonic() - started:.1f} s"

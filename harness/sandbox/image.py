@@ -125,6 +125,12 @@ class ImageBuilder:
         }
         return replace(made, seconds=time.monotonic() - started, facts=facts)
 
+    def layer(self) -> str:
+        """Find or build the plain layer under every image; returns its tag."""
+        base = self._base_image()
+        recipe = recipes.plain_layer(base["Id"], self._engine.platform(), self._settings)
+        return self._make(recipe, no_cache=False).tag
+
     def current(self, baseline: Baseline) -> str | None:
         """The tag of the image that this baseline would start now, if it is there; builds nothing.
 
