@@ -98,15 +98,8 @@ def ensure(
     sources = fetch_all(baseline.sources, settings)
     files = recipes.box_files(baseline, sources)
     torch = _torch_flags(baseline, settings)
-    facts = {
-        "python": platform.python_version(),
-        "implementation": sys.implementation.cache_tag,
-        "platform": f"{sys.platform}/{platform.machine()}",
-        "torch": [part for part in torch if not Path(part).is_absolute()],
-        "sdist_allowed": baseline.build.sdist_allowed,
-    }
-    digest = content_hash([*files, File("requirements.lock", lock.data)], facts)
-    root = settings.work_dir / "venvs" / f"{baseline.family.lower()}-{digest[:12]}"
+    digest = _digest(baseline, files, lock, torch)
+    root = _root_of(baseline, digest, settings)
     root.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(root.parent / f"{root.name}.lock"):
         if no_cache or not _is_ready(root, digest):
@@ -115,6 +108,40 @@ def ensure(
             _make(root, files, lock, torch, baseline, settings)
             _write_ready(root, digest)
     return _environment(root, digest, baseline, lock, sources)
+
+
+def current(baseline: Baseline, settings: Settings) -> Path | None:
+    """The environment that this baseline would start now, if it is there; makes nothing.
+
+    Where sources would have to be fetched to know, any finished environment of the baseline will
+    do.
+    """
+    if baseline.sources:
+        made = (settings.work_dir / "venvs").glob(f"{baseline.family.lower()}-*/ready.json")
+        return next((path.parent for path in sorted(made)), None)
+    lock = read_lock(baseline.home, baseline.build.torch)
+    try:
+        torch = _torch_flags(baseline, settings)
+    except BuildError:
+        return None
+    digest = _digest(baseline, recipes.box_files(baseline, ()), lock, torch)
+    root = _root_of(baseline, digest, settings)
+    return root if _is_ready(root, digest) else None
+
+
+def _digest(baseline: Baseline, files: Sequence[File], lock: Lock, torch: Sequence[str]) -> str:
+    facts = {
+        "python": platform.python_version(),
+        "implementation": sys.implementation.cache_tag,
+        "platform": f"{sys.platform}/{platform.machine()}",
+        "torch": [part for part in torch if not Path(part).is_absolute()],
+        "sdist_allowed": baseline.build.sdist_allowed,
+    }
+    return content_hash([*files, File("requirements.lock", lock.data)], facts)
+
+
+def _root_of(baseline: Baseline, digest: str, settings: Settings) -> Path:
+    return settings.work_dir / "venvs" / f"{baseline.family.lower()}-{digest[:12]}"
 
 
 def _environment(
