@@ -38,6 +38,7 @@ class Verb(NamedTuple):
 #: In the order in which the help page shows them.
 VERBS = (
     Verb("doctor", "cli.doctor:doctor", "What this machine has, and what mends it.", START),
+    Verb("list", "cli.list:list_", "Systems, what they can do, and what is built.", START),
     Verb("bench", "cli.bench:bench", "Run systems over a data set, to the table.", START),
     Verb("build", "cli.build:build", "Make the images of systems now.", SYSTEMS),
     Verb("source", "cli.source:app", "Get the pinned sources of systems.", SYSTEMS),
