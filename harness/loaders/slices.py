@@ -16,7 +16,9 @@ from typing import BinaryIO, NoReturn
 from harness.outcomes import DataError, Problem
 
 _BOM = b"\xef\xbb\xbf"
-_CHUNK = 1 << 18
+#: How much of an array file is read at a time, in bytes.
+CHUNK = 1 << 18
+_LONGEST_MARK = 4
 _OUTSIDE = re.compile(rb'["\[\]{},]')
 _INSIDE = re.compile(rb'["\\]')
 _BLANK = b" \t\r\n"
@@ -32,15 +34,20 @@ class Slice:
     raw: bytes
 
 
-def array_slices(path: Path, name: str) -> Iterator[Slice]:
+def array_slices(path: Path, name: str, chunk: int = CHUNK) -> Iterator[Slice]:
     """The elements of a file that is one JSON array, as bytes, one at a time.
+
+    Args:
+        path: the file.
+        name: how it is called in messages.
+        chunk: how much is read at a time, in bytes.
 
     Raises:
         DataError: the file is empty, not UTF-8, no array, truncated, or goes on after the array;
             a missing element (two commas in a row, a trailing comma).
     """
     with _open(path, name) as stream:
-        yield from _ArrayScanner(stream, name).run()
+        yield from _ArrayScanner(stream, name, chunk).run()
 
 
 def line_slices(path: Path, name: str) -> Iterator[Slice]:
@@ -100,9 +107,10 @@ class _ArrayScanner:
     wrong bracket inside one is found there.
     """
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
+    def __init__(self, stream: BinaryIO, name: str, chunk: int) -> None:
         self._stream = stream
         self._name = name
+        self._chunk = chunk
         self._buffer = bytearray()
         self._base = 0  # offset in the file of the buffer's first byte
         self._line = 1  # line of the buffer's first byte
@@ -135,7 +143,8 @@ class _ArrayScanner:
         self._leave()
 
     def _enter(self) -> None:
-        self._fill()
+        while len(self._buffer) < _LONGEST_MARK and self._fill():
+            pass
         mark = _check_head(bytes(self._buffer[:64]), self._name)
         self._drop(mark)
         while not self._buffer.strip(_BLANK):
@@ -191,7 +200,7 @@ class _ArrayScanner:
                 return found.start()
 
     def _fill(self) -> bool:
-        chunk = self._stream.read(_CHUNK)
+        chunk = self._stream.read(self._chunk)
         self._buffer += chunk
         return bool(chunk)
 
