@@ -116,8 +116,13 @@ def large_turn(probe: Probe) -> Verdict:
 def available(probe: Probe) -> Verdict:
     """The system can be used here: it lacks no key and no model."""
     capabilities = probe.capabilities
+    if not capabilities.available and not capabilities.unavailable_reason:
+        return broken(
+            "available: false, and no reason",
+            "say in unavailable_reason what is missing: a key, a model, a file",
+        )
     if not capabilities.available:
-        return not_applicable(capabilities.unavailable_reason or "the system says so")
+        return not_applicable(capabilities.unavailable_reason or "")
     lacking = sorted(capabilities.needs)
     if lacking and probe.model_call is None:
         return not_applicable(f"it needs a model ({', '.join(lacking)}) and was given none")

@@ -125,7 +125,7 @@ def _why_unusable(probe: Probe) -> str:
         verdict = pipe.available(probe)
     except MemrigError:
         return ""  # `start` says so, and so will every check that tries
-    return verdict.reason if verdict.outcome is Outcome.NOT_APPLICABLE else ""
+    return "" if verdict.outcome is Outcome.PASS else verdict.reason
 
 
 def _verdict(check: Check, probe: Probe) -> Verdict:
