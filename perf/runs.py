@@ -25,8 +25,8 @@ from perf.measure import Measure, say
 
 BOXES = Path(__file__).resolve().parent / "boxes"
 
-#: Waits of 200 ms in a Sleeper sample: 40 turns and 10 questions, so 10 s.
-SLEEP_TURNS, SLEEP_QUESTIONS = 40, 10
+#: Waits of 200 ms in a Sleeper sample: turns and questions, so 15 s.
+SLEEP_TURNS, SLEEP_QUESTIONS = 55, 20
 
 #: Samples run with 1, 2 and 16 jobs; the rates (samples a second) are compared.
 LOADS = ((1, 2), (2, 4), (16, 32))
@@ -126,7 +126,7 @@ def jobs() -> list[Measure]:
             launcher.prepare()
             took = stage_one(config, launcher).seconds
             rates[number] = samples / took
-            say(f"{number} jobs: {samples} samples of 10 s in {took:.1f} s, starts included")
+            say(f"{number} jobs: {samples} samples of 15 s in {took:.1f} s, starts included")
     return [
         Measure("2 jobs against 1, waiting on a model", rates[2] / rates[1], 1.6, "x", "at least"),
         Measure("16 jobs against 1, waiting on a model", rates[16] / rates[1], 12, "x", "at least"),
