@@ -60,10 +60,8 @@ def parse(piece: Slice, describe: Describe | None = None) -> Any:
         _refuse(piece, text, _find_fault(text), str(fault))
     except ValueError:  # Python's limit on the digits of a whole number
         _refuse(piece, text, _longest_token(text), "a number with too many digits")
-    if text.count("[") + text.count("{") > MAX_DEPTH:
-        position = _too_deep(text)
-        if position is not None:
-            _refuse(piece, text, position, f"nested deeper than {MAX_DEPTH} levels")
+    if _is_too_deep(value):
+        _refuse(piece, text, _too_deep(text) or 0, f"nested deeper than {MAX_DEPTH} levels")
     if _MAY_BE_SURROGATE.search(piece.raw):
         _check_surrogates(piece, text, value, describe)
     return value
@@ -187,6 +185,16 @@ def _find_fault(text: str) -> int:
 def _longest_token(text: str) -> int:
     numbers = (t for t in _TOKEN.finditer(text) if t.group()[0] in "-0123456789")
     return max(numbers, key=lambda t: len(t.group())).start()
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
+        inner = (c.values() if isinstance(c, dict) else c for c in level)
+        level = [v for values in inner for v in values if isinstance(v, (dict, list))]
+        if not level:
+            return False
+    return True
 
 
 def _too_deep(text: str) -> int | None:
