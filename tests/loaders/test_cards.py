@@ -111,3 +111,13 @@ def test_every_format_has_its_card() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "datasets").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_shipped_card_is_valid(path: Path) -> None:
     assert isinstance(read_card(path), Card)
+
+
+def test_the_shipped_sample_set_is_what_its_card_pins() -> None:
+    folder = ROOT / "datasets" / "sample"
+    card = card_of(folder)
+    assert card is not None
+    dataset = open_dataset(folder)
+    assert card.content_sha256 == dataset.content_sha256
+    assert card.counts == counts_of(dataset.balance)
+    assert dataset.balance.warnings == () and dataset.balance.left_out == ()
