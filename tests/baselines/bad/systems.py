@@ -13,7 +13,7 @@ import unicodedata
 from typing import Any
 
 from harness.adapter import dispatch
-from harness.adapter.contract import MemoryAdapter, Setup
+from harness.adapter.contract import AdapterError, MemoryAdapter, Setup
 from harness.adapter.records import (
     MemoryDeltaRecord,
     MemorySnapshotRecord,
@@ -23,6 +23,7 @@ from harness.adapter.records import (
     RetrievedItem,
 )
 from harness.adapter.render import turn_text
+from harness.adapter.serve import model_port
 from harness.adapter.text import tokens
 
 BROKEN: dict[str, frozenset[str]] = {}
@@ -414,3 +415,63 @@ class IgnoresK(Good):
 class DeadKnob(Good):
     def score(self, query: Query, text: str) -> float:
         return float(len(set(tokens(query.text)) & set(tokens(text))))
+
+
+# --- systems that are right, and of which the suite says "not applicable" ------------------------
+
+
+class NativeDelta(Good):
+    """Reports its own operations, which are coarser than the snapshots."""
+
+    def export_memory_delta(self, session_id: str) -> list[MemoryDeltaRecord]:
+        return super().export_memory_delta(session_id)[:1]
+
+    def get_capabilities(self) -> dict[str, Any]:
+        return {**super().get_capabilities(), "delta_source": "native"}
+
+
+class LacksAKey(Good):
+    def ingest_turn(self, turn: NormalizedTurn) -> None:
+        raise AdapterError("UNAVAILABLE", "no key")
+
+    def get_capabilities(self) -> dict[str, Any]:
+        return {
+            **super().get_capabilities(),
+            "available": False,
+            "unavailable_reason": "missing_credential: SOME_API_KEY",
+        }
+
+
+class AsksAModel(Good):
+    """Sends what it heard to a model, and keeps the last messages over a reset."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.heard: list[str] = []
+        super().__init__(setup)
+
+    def ingest_turn(self, turn: NormalizedTurn) -> None:
+        self.heard.append(turn.text)
+        super().ingest_turn(turn)
+
+    def end_session(self, session_id: str) -> None:
+        model_port().call({"messages": self.heard[-20:]})
+
+    def get_capabilities(self) -> dict[str, Any]:
+        return {**super().get_capabilities(), "needs": ["chat"]}
+
+
+class RefusesLongText(Good):
+    def ingest_turn(self, turn: NormalizedTurn) -> None:
+        if len(turn.text) > 1_000_000:
+            raise AdapterError("UNSUPPORTED", "over my limit")
+        super().ingest_turn(turn)
+
+
+class Thresholds(Good):
+    """Returns fewer than asked for, and says so."""
+
+    def rank(self, query: Query, top_k: int) -> list[RetrievedItem]:
+        return [item for item in super().rank(query, top_k) if item.score]
+
+    def get_capabilities(self) -> dict[str, Any]:
+        return {**super().get_capabilities(), "notes": ["nothing without a shared word"]}
