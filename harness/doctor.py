@@ -21,7 +21,7 @@ from harness.outcomes import EngineError, MemrigError
 from harness.sandbox.engine import Engine
 from harness.sandbox.lockfile import TORCH_VERSION, find_torch
 from harness.sandbox.venv import find_uv, probe_network
-from harness.settings import Settings
+from harness.settings import NO_INDEX, Settings
 
 State = Literal["ok", "warn", "fail"]
 
@@ -205,6 +205,9 @@ def _index(settings: Settings) -> Check:
     """Ask the index for one small package, with the tool and the settings that a venv uses."""
     name = "package index"
     origin = settings.origins.get("package_index", "default")
+    if settings.package_index == NO_INDEX:
+        where = settings.wheel_dir or "no folder is set"
+        return Check(name, "ok" if settings.wheel_dir else "fail", f"none: wheels from {where}")
     shown = f"{settings.package_index or 'the public one'} ({origin})"
     argv = [find_uv(), "pip", "compile", "-", "--no-deps", "--no-header", "--quiet", "--no-cache"]
     if settings.package_index:

@@ -28,6 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 #: and the digest (or ``unknown``) that it resolved to.
 DEFAULT_BASE_IMAGE = "python:3.11-slim"
 
+#: As ``package_index``: ask no index, the wheel folder has everything.
+NO_INDEX = "none"
+
 ENGINES = ("auto", "docker", "podman")
 
 
@@ -36,7 +39,8 @@ class Settings:
     """Options of every build.
 
     ``base_image``: image that has Python >= 3.9 with ``venv``. ``package_index`` and
-    ``extra_index``: addresses for pip and uv, without credentials. ``torch_index``: address of
+    ``extra_index``: addresses for pip and uv, without credentials; ``none`` as the index means that
+    the wheel folder has everything. ``torch_index``: address of
     PyTorch's index of CPU wheels, for machines whose wheel folder has none. ``ca_file``: PEM
     bundle to trust in builds. ``wheel_dir``: folder of wheels that are preferred over the index.
     ``build_network_host``: builds see the host's network (stated in the manifest). ``work_dir``:
@@ -132,6 +136,10 @@ def _index(value: Any, what: str) -> str:
     return text
 
 
+def _main_index(value: Any, what: str) -> str:
+    return NO_INDEX if value == NO_INDEX else _index(value, what)
+
+
 def _indexes(value: Any, what: str) -> tuple[str, ...]:
     entries = value.split() if isinstance(value, str) else list(value)
     return tuple(_index(entry, what) for entry in entries)
@@ -176,7 +184,7 @@ def _engine(value: Any, what: str) -> str:
 #: Field -> how its raw value is read and checked.
 _FIELDS: dict[str, Callable[[Any, str], Any]] = {
     "base_image": _image,
-    "package_index": _index,
+    "package_index": _main_index,
     "extra_index": _indexes,
     "torch_index": _index,
     "ca_file": _file,

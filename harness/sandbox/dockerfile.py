@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.outcomes import BuildError
+from harness.settings import NO_INDEX
 
 #: Who a box runs as. A number, so that no image needs an entry in its user table.
 UID = 10001
@@ -60,11 +61,14 @@ class Install:
         return run_line([*argv, *binary_only(self.sdist_allowed), *self.where(), *what])
 
     def where(self) -> list[str]:
-        """The flags that say where packages come from; pip and uv understand them alike."""
+        """The flags that tell pip where packages come from."""
+        links = ["--find-links", "/tmp/build/wheels"] if self.wheels else []  # noqa: S108
+        if self.package_index == NO_INDEX:
+            return ["--no-index", *links]
         flags = ["--index-url", self.package_index] if self.package_index else []
         for address in self.extra_index:
             flags += ["--extra-index-url", address]
-        return flags + (["--find-links", "/tmp/build/wheels"] if self.wheels else [])  # noqa: S108
+        return [*flags, *links]
 
 
 def binary_only(sdist_allowed: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ from harness.sandbox.dockerfile import binary_only
 from harness.sandbox.lockfile import TORCH_VERSION, Lock, find_torch, read_lock
 from harness.sandbox.process import ProcessLauncher
 from harness.sandbox.sources import Fetched, fetch_all
-from harness.settings import Settings
+from harness.settings import NO_INDEX, Settings
 
 #: Seconds for one installation.
 INSTALL_S = 1800
@@ -229,12 +229,15 @@ class _Uv:
     def where(self) -> list[str]:
         """Where packages come from. The lock's hashes decide, so any index may serve a file."""
         settings = self._settings
+        links = ["--find-links", str(settings.wheel_dir)] if settings.wheel_dir else []
+        if settings.package_index == NO_INDEX:
+            return ["--no-index", *links]
         flags = ["--default-index", settings.package_index] if settings.package_index else []
         for address in settings.extra_index:
             flags += ["--index", address]
         if settings.extra_index:
             flags += ["--index-strategy", "unsafe-best-match"]
-        return flags + (["--find-links", str(settings.wheel_dir)] if settings.wheel_dir else [])
+        return [*flags, *links]
 
 
 def find_uv() -> str:

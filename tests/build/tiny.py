@@ -63,13 +63,16 @@ def write_baseline(parent: Path, lock: str = "", yaml: str = YAML, name: str = "
     return folder
 
 
-def write_wheel(folder: Path) -> str:
+def write_wheel(folder: Path, requires: str | None = None) -> str:
     """Write the dependency's wheel; returns the lock that names it by hash."""
     folder.mkdir(parents=True, exist_ok=True)
     name = "memrig_tiny_dep-1.0"
     files = {
         "tiny_dep.py": "ANSWER = 'forty-two'\n",
-        f"{name}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {DEPENDENCY}\nVersion: 1.0\n",
+        f"{name}.dist-info/METADATA": (
+            f"Metadata-Version: 2.1\nName: {DEPENDENCY}\nVersion: 1.0\n"
+            + (f"Requires-Dist: {requires}\n" if requires else "")
+        ),
         f"{name}.dist-info/WHEEL": (
             "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         ),
