@@ -166,7 +166,9 @@ class Engine:
         """Facts of all images that carry the labels; an empty value asks for the name only."""
         with asking("image list"):
             found: list[dict[str, Any]] = self._api.images(filters={"label": _filter(labels)})
-            return found
+        for image in found:  # an image that lost its tag to a newer one is listed as <none>
+            image["RepoTags"] = [t for t in image.get("RepoTags") or () if "<none>" not in t]
+        return found
 
     def pull(self, reference: str) -> None:
         """Fetch an image from its registry."""
