@@ -6,6 +6,7 @@ sample that starts anew anyway. They become part of the run when the run takes t
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, BinaryIO
 
 from harness.outcomes import Status
 from harness.records import JSONObject, QARecord, SessionRecord, to_json
-from harness.runs.files import full_disk_by_name, line_of, write_json
+from harness.runs.files import full_disk_by_name, line_of
 
 SESSIONS, QUESTIONS, ABOUT, NOTES = "sessions.jsonl", "questions.jsonl", "attempt.json", "notes.txt"
 
@@ -64,7 +65,10 @@ class Attempt:
     def about(self, **facts: Any) -> None:
         """Write down what the box said about itself, or how the attempt ended."""
         head = {"sample_id": self.sample_id, "ordinal": self.ordinal, "attempt": self.number}
-        write_json(self.folder / ABOUT, {**head, **facts})
+        text = json.dumps({**head, **facts}, ensure_ascii=False, indent=2)
+        path = self.folder / ABOUT
+        with full_disk_by_name(path):
+            path.write_text(text + "\n", encoding="utf-8")
 
     def note(self, text: str) -> str:
         """Keep a text too long for a record (a trace); returns where, relative to the run."""
