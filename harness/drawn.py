@@ -95,8 +95,9 @@ class Shape:
     """How much of everything one drawn data set holds.
 
     ``facts``, ``updates`` (at most ``facts``), ``hearsay`` and ``refusals`` are counts a
-    conversation; ``sessions`` is even, the first half for facts and the second for changes (one
-    session is all facts and no update).
+    conversation; ``asked`` is how many of the facts each checkpoint asks for (None: all of them,
+    the changed ones first); ``sessions`` is even, the first half for facts and the second for
+    changes (one session is all facts and no update).
     """
 
     conversations: int = 20
@@ -105,6 +106,7 @@ class Shape:
     updates: int = 5
     hearsay: int = 5
     refusals: int = 2
+    asked: int | None = None
 
     def __post_init__(self) -> None:
         names = len(_NAMES["en"])
@@ -330,12 +332,13 @@ class _Conversation:
         )
 
     def _checkpoints(self) -> Iterator[Checkpoint]:
-        first = [self._ask(fact.what, fact.value, [fact.name], []) for fact in self.facts]
+        asked = self.facts[: self.shape.asked]
+        first = [self._ask(fact.what, fact.value, [fact.name], []) for fact in asked]
         yield self._checkpoint("cp1", self.half - 1, first)
         if self.shape.sessions == 1:
             return
         last = []
-        for fact in self.facts:
+        for fact in asked:
             cites = [fact.name, f"{fact.name}u"] if fact.changed else [fact.name]
             old = [fact.value] if fact.changed else []
             last.append(self._ask(fact.what, fact.changed or fact.value, cites, old))

@@ -300,11 +300,17 @@ def _changed(delta: Sequence[Item] | None) -> list[tuple[str, str]]:
 
 def _carrier(keys: match.KeySet, items: Sequence[tuple[str, str]]) -> str | None:
     """The id of the first item that carries all keys."""
-    return next((name for name, text in items if match.all_found(keys, text)), None)
+    for name, text in items:
+        if match.all_found(keys, text):
+            return name
+    return None
 
 
 def _first_carried(points: Sequence[_Point], text: str) -> str | None:
-    return next((p.gold.id for p in points if match.all_found(p.must, text)), None)
+    for point in points:
+        if match.all_found(point.must, text):
+            return point.gold.id
+    return None
 
 
 def _share(counts: Sequence[int], reason: str) -> Block:

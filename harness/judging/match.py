@@ -224,7 +224,10 @@ def all_found(keys: KeySet, text: str) -> bool:
     """Whether a canonical text carries every key. No keys is a programming error."""
     if not keys:
         raise ValueError("an empty set of keys would be found everywhere")
-    return all(key.found_in(text) for key in keys)
+    for key in keys:  # noqa: SIM110  a loop is twice as fast, and this is the innermost one
+        if not key.found_in(text):
+            return False
+    return True
 
 
 def key_in(key: Key | str, text: str) -> bool:

@@ -8,27 +8,30 @@ aggregate.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.adapter.records import capabilities_from
 from harness.aggregate import Accumulator, build
-from harness.drawn import DrawnDataset
 from harness.judging import Preset, Scope, judge_question, judge_session, load_preset
 from harness.judging.sources import SourceMap
 from harness.pipeline.answer import ExtractiveAnswerer
 from harness.pipeline.blind import Blinder
 from harness.pipeline.life import Life, Terms
 from harness.pipeline.plan import count, steps_of
-from harness.records import QARecord, SessionRecord, to_json
+from harness.records import QARecord, SessionRecord
 from harness.runs.snapshots import Replay
 from harness.samples import Sample
 from harness.sandbox.base import BoxRequest, Launcher
 from harness.sandbox.client import MemoryClient
 from harness.sandbox.process import LocalLauncher
+
+# bm25s says something at each index; pytest would keep hundreds of thousands of such lines.
+logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 LOSSY = Path(__file__).resolve().parents[2] / "baselines" / "Lossy" / "adapter.py"
 
@@ -93,6 +96,14 @@ def stage_one(row: Row, sample: Sample, place: int, log_dir: Path) -> Records:
     return records
 
 
+def as_line(record: SessionRecord | QARecord) -> dict[str, Any]:
+    """A record as its line's object. ``records.to_json`` copies every value; nothing needs that."""
+    line = dict(vars(record))
+    if line.get("snapshot") is not None:
+        line["snapshot"] = vars(line["snapshot"])
+    return line
+
+
 def graded(
     sample: Sample, records: Records, preset: Preset
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -102,19 +113,24 @@ def graded(
         assert session.snapshot is not None
         snapshot = replay.next(session.snapshot)
         verdict = judge_session(sample, session, snapshot, preset, scope)
-        yield "session", {**to_json(session), "eval": verdict}
+        yield "session", {**as_line(session), "eval": verdict}
     questions = {q.id: q for checkpoint in sample.checkpoints for q in checkpoint.questions}
     for record in records.questions:
         question = questions[record.question_id]
         verdict = judge_question(sample, question, record, preset, scope, places)
-        yield "question", {**to_json(record), "eval": verdict}
+        yield "question", {**as_line(record), "eval": verdict}
 
 
-def run(data: DrawnDataset, row: Row, log_dir: Path) -> dict[str, Any]:
-    """All stages; returns the aggregate."""
+def run(samples: Iterable[Sample], row: Row, log_dir: Path) -> dict[str, Any]:
+    """All stages; returns the aggregate. ``samples`` is read twice: once for the plan."""
     preset = load_preset("keyed")
     sums = Accumulator(preset.id, 5, (5,))
-    for place, sample in enumerate(data):
-        for kind, line in graded(sample, stage_one(row, sample, place, log_dir), preset):
-            (sums.add_session if kind == "session" else sums.add_question)(line)
-    return build(sums, count(data, None).as_json(), preset, {"row": "Lossy", "dataset": data.name})
+    for place, sample in enumerate(samples):
+        add(sums, sample, stage_one(row, sample, place, log_dir), preset)
+    return build(sums, count(samples, None).as_json(), preset, {"row": "Lossy", "dataset": "drawn"})
+
+
+def add(sums: Accumulator, sample: Sample, records: Records, preset: Preset) -> None:
+    """Stages 2 and 3 of one sample."""
+    for kind, line in graded(sample, records, preset):
+        (sums.add_session if kind == "session" else sums.add_question)(line)
