@@ -24,6 +24,7 @@ _COUNTS = (
     "questions",
 )
 _SHOWN = 20
+_SAID = {"format", "summary", "licence", "verified"}
 
 
 @app.command("check")
@@ -62,28 +63,41 @@ def check(
 
 @app.command("list")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the formats that can be read, and what is known of each.
+    """List the formats that can be read and the data sets that ship, with what is known of each.
 
     Examples:
       memrig data list
       memrig data list --json
     """
     from harness.loaders import known_formats
-    from harness.loaders.cards import format_cards
+    from harness.loaders.cards import shipped_cards
 
-    cards = format_cards()
-    rows = []
-    for module in known_formats():
-        card = cards.get(module.ID)
-        verified = card.verified if card else "no card"
-        rows.append({"format": module.ID, "looks_for": module.SUMMARY, "verified": verified})
+    cards = shipped_cards()
+    verified = {card.format: card.verified for card in cards.values() if card.kind == "format"}
+    formats = [
+        {
+            "format": module.ID,
+            "looks_for": module.SUMMARY,
+            "verified": verified.get(module.ID, "no card"),
+        }
+        for module in known_formats()
+    ]
+    datasets = [
+        {"name": card.name, "path": str(path.with_suffix("")), **card.model_dump(include=_SAID)}
+        for path, card in cards.items()
+        if card.kind == "dataset"
+    ]
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        typer.echo(json.dumps({"formats": formats, "datasets": datasets}, indent=1))
         return
-    for row in rows:
-        typer.echo(f"{row['format']}\n  looks for: {row['looks_for']}\n  {row['verified']}")
+    typer.echo("Formats")
+    for row in formats:
+        typer.echo(f"  {row['format']}: {row['looks_for']}\n    {row['verified']}")
+    typer.echo("Data sets")
+    for row in datasets:
+        typer.echo(f"  {row['name']}: {row['path']}\n    {row['summary']}")
 
 
 def _balance(dataset: Dataset) -> dict[str, Any]:

@@ -128,8 +128,7 @@ def _is_card(path: Path) -> bool:
     return isinstance(value, dict) and "card" in value
 
 
-def format_cards() -> dict[str, Card]:
-    """The cards of formats that come with memrig, by format."""
+def shipped_cards() -> dict[Path, Card]:
+    """The cards that come with memrig, by their path."""
     folder = Path(__file__).resolve().parents[2] / "datasets"
-    cards = (read_card(path) for path in sorted(folder.glob("*.yaml")) if _is_card(path))
-    return {card.format: card for card in cards if card.kind == "format"}
+    return {path: read_card(path) for path in sorted(folder.glob("*.yaml")) if _is_card(path)}

@@ -28,6 +28,8 @@ SUMMARY = "a JSON file, or a folder of them, each one sample with sessions and q
 _KNOWN = frozenset(
     {"uuid", "sample_id", "sessions", "memory_points", "qa_checkpoints", "show_image_ids"}
 )
+#: So many folders deep samples are looked for; the published layout has three.
+_FOLDERS = 4
 _SIGNS = ("qa_checkpoints", "sessions")
 
 
@@ -66,7 +68,8 @@ def _json_files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
         return
-    found = (file for file in path.rglob("*.json") if file.is_file())
+    levels = (path.glob("*/" * depth + "*.json") for depth in range(_FOLDERS + 1))
+    found = (file for level in levels for file in level if file.is_file())
     shown = (f for f in found if not any(p.startswith(".") for p in f.relative_to(path).parts))
     yield from sorted(shown, key=lambda file: file.relative_to(path).as_posix())
 

@@ -69,5 +69,6 @@ def test_a_missing_folder_is_refused() -> None:
 
 def test_list() -> None:
     said = json.loads(runner.invoke(app, ["data", "list", "--json"]).stdout)
-    assert [row["format"] for row in said][:2] == ["domain_a_v2", "worldmemarena"]
+    assert [row["format"] for row in said["formats"]][:2] == ["domain_a_v2", "worldmemarena"]
+    assert "memrig-sample" in [row["name"] for row in said["datasets"]]
     assert "not yet run on the real files" in runner.invoke(app, ["data", "list"]).stdout
