@@ -13,7 +13,7 @@ from typing import Any
 from harness.adapter import records as wire
 from harness.catalog import Baseline
 from harness.conformance.conversations import FIRST, Conversation
-from harness.outcomes import ModelFailure
+from harness.outcomes import MemrigError, ModelFailure
 from harness.sandbox.base import Box, BoxRequest, Launcher, ModelCall
 from harness.sandbox.client import MemoryClient
 
@@ -138,6 +138,15 @@ class Probe:
             return wire.capabilities_from(box.hello["capabilities"]), MemoryClient(
                 box
             ).get_capabilities()
+
+    @cached_property
+    def start_failure(self) -> MemrigError | None:
+        """Why the system's box does not start, if it does not."""
+        try:
+            _ = self.greeting
+        except MemrigError as error:
+            return error
+        return None
 
     @cached_property
     def first(self) -> Trace:

@@ -82,6 +82,7 @@ def check_baseline(
 
     Raises:
         UnknownName: an id that is no check. UsageError: a host-side row, which has no box.
+        BuildError: ``launcher_for`` could not make what the box runs in.
     """
     if baseline.host_side:
         raise UsageError(f"{baseline.name} is made on the host: it has no box to check")
@@ -89,42 +90,45 @@ def check_baseline(
         if name not in {check.id for check in CHECKS}:
             raise UnknownName("check", name, [check.id for check in CHECKS])
     probe = Probe(baseline, launcher_for, log_dir, model_call)
+    kind = probe.launcher.kind  # made first: what cannot be built is no failed check
     results = []
     for result in _run(probe, only):
         on_result(result)
         results.append(result)
-    return Report(baseline.name, probe.launcher.kind, tuple(results), str(log_dir))
+    return Report(baseline.name, kind, tuple(results), str(log_dir))
 
 
 def _run(probe: Probe, only: Collection[str]) -> Iterator[CheckResult]:
-    unusable: str | None = None
+    told = False
     for check in CHECKS:
         if only and check.id not in only:
             continue
         started = time.perf_counter()
-        if check.needs_system and unusable is None:
-            unusable = _why_unusable(probe)
-        if check.needs_system and unusable:
-            verdict = not_applicable(unusable)
+        broken_start = _why_not_started(probe)
+        if broken_start and told:
+            verdict = not_applicable("the box does not start")
+        elif broken_start:
+            verdict, told = broken_start, True
+        elif check.needs_system and (lacking := _what_it_lacks(probe)):
+            verdict = not_applicable(lacking)
         else:
             verdict = _verdict(check, probe)
-        ms = (time.perf_counter() - started) * 1000
+        ms = round((time.perf_counter() - started) * 1000, 1)
         yield CheckResult(
-            check.id,
-            check.meaning,
-            verdict.outcome,
-            verdict.reason,
-            verdict.next_step,
-            round(ms, 1),
+            check.id, check.meaning, verdict.outcome, verdict.reason, verdict.next_step, ms
         )
 
 
-def _why_unusable(probe: Probe) -> str:
-    """Why nothing can be fed to the system; empty where it can (or where it does not start)."""
-    try:
-        verdict = pipe.available(probe)
-    except MemrigError:
-        return ""  # `start` says so, and so will every check that tries
+def _why_not_started(probe: Probe) -> Verdict | None:
+    """A box that does not start is one failure, not one (and one deadline) for each check."""
+    if probe.start_failure is None:
+        return None
+    return broken(str(probe.start_failure), f"see the box's stderr in {probe.log_dir}")
+
+
+def _what_it_lacks(probe: Probe) -> str:
+    """Why nothing can be fed to the system: a key, a model; empty where it can."""
+    verdict = pipe.available(probe)
     return "" if verdict.outcome is Outcome.PASS else verdict.reason
 
 
