@@ -228,14 +228,17 @@ class Engine:
                     forcerm=True,  # a failed step would leave its container behind
                     decode=True,
                 )
-                for step in steps:
+                failure = None
+                for step in steps:  # to its end, else the connection stays open
                     out.write(str(step.get("stream") or step.get("status") or ""))
                     if "error" in step:
-                        out.write(f"\nERROR: {step['error']}\n")
-                        raise BuildError(f"building {tag} failed: {step['error'].strip()}", log)
+                        failure = str(step["error"]).strip()
+                        out.write(f"\nERROR: {failure}\n")
             except (docker_errors.DockerException, requests.RequestException) as error:
                 out.write(f"\nERROR: {error}\n")
-                raise BuildError(f"building {tag} failed: {first_line(error)}", log) from None
+                failure = first_line(error)
+        if failure is not None:
+            raise BuildError(f"building {tag} failed: {failure}", log)
         # The id is asked for and not read out of the stream, whose wording is no interface.
         image = self.inspect_image(tag)
         if image is None:
