@@ -31,6 +31,10 @@ ADAPTER = Path(__file__).resolve().parent.parent / "adapter"
 _SKIPPED_FOLDERS = {"__pycache__", ".git", ".hg", ".svn", ".venv", ".mypy_cache", ".ruff_cache"}
 _SKIPPED_FOLDERS |= {".pytest_cache", ".hypothesis", ".memrig", ".idea", ".vscode"}
 _SKIPPED_FILES = {".DS_Store", ".netrc", ".pypirc", ".git-credentials"}
+
+#: A file up to this size is read when it is found, a larger one (weights) when it is needed.
+_IN_MEMORY = 8 * 1024 * 1024
+
 _SKIPPED_SUFFIXES = (".pyc", ".pyo", ".swp", "~")
 
 
@@ -98,7 +102,12 @@ def _file(inside: str, path: Path) -> File:
         inside.encode("utf-8")
     except UnicodeEncodeError:
         raise BuildError(f"the file name {os.fsencode(path)!r} is not UTF-8") from None
-    return File(inside, source=path, executable=bool(path.stat().st_mode & 0o100))
+    stat = path.stat()
+    executable = bool(stat.st_mode & 0o100)
+    if stat.st_size > _IN_MEMORY:
+        return File(inside, source=path, executable=executable)
+    # Read once, so that an edit between hashing and building cannot part the two.
+    return File(inside, path.read_bytes(), executable=executable)
 
 
 def _refuse_link_out(path: Path, root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -48,6 +49,8 @@ class ImageLauncher:
         self._labels = {ownership.BASELINE: baseline.name, **(labels or {})}
         self._say = say
         self._container: ContainerLauncher | None = None
+        # A launcher has no end of its own in the contract; its connections go when it goes.
+        weakref.finalize(self, engine.close)
 
     def prepare(self) -> dict[str, Any]:
         """Build what is missing; returns the manifest's facts."""

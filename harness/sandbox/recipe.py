@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from harness.catalog import Baseline
@@ -44,9 +45,9 @@ class Recipe:
     extras: tuple[File, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def hash(self) -> str:
-        """Its identity, 64 hexadecimal digits."""
+        """Its identity, 64 hexadecimal digits, of the files as they were when first asked."""
         return context.content_hash(self.files, self.facts)
 
     @property
