@@ -2,7 +2,7 @@
 
 ``domain_a_v2.json`` is an array of samples with their sessions; ``stage4_memory_points.jsonl`` and
 ``stage4b_qa_checkpoints.jsonl`` hold one row a sample, joined by ``sample_id``. What each fault
-must lead to stands in ``reference/datasets.md`` 2.1 and in the tests, case by case.
+must lead to stands in ``tests/loaders``, case by case.
 """
 
 from __future__ import annotations
