@@ -73,11 +73,14 @@ class Plan:
 
 
 class Bootstrap:
-    """Plans and carries out. ``say`` is told each step in one line."""
+    """Plans and carries out. ``say`` is told each step in one line; ``root``: we are root."""
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: Settings, say: Callable[[str], None], *, root: bool | None = None
+    ) -> None:
         self._settings = settings
         self._say = say
+        self._root = os.geteuid() == 0 if root is None else root
         self._log = settings.work_dir / "logs" / "engine.log"
         self._record = settings.work_dir / "engine.toml"
 
@@ -103,7 +106,7 @@ class Bootstrap:
         Raises:
             UsageError: root is needed. EngineError, BuildError: a step failed, naming its log.
         """
-        if plan.needs_root and os.geteuid() != 0:
+        if plan.needs_root and not self._root:
             raise UsageError("installing and starting an engine needs root: sudo make engine")
         self._log.parent.mkdir(parents=True, exist_ok=True)
         if plan.install:
@@ -179,7 +182,7 @@ class Bootstrap:
         if shutil.which("mmdebstrap") is None:
             if shutil.which("apt-get") is None:
                 raise EngineError(_NO_APT)
-            if os.geteuid() != 0:
+            if not self._root:
                 raise UsageError("installing mmdebstrap needs root: sudo make engine")
             self._install(("mmdebstrap",))
         self._say(f"making {LOCAL_BASE} from Debian packages (log: {self._log})")
