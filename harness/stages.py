@@ -249,6 +249,7 @@ def heading_of(run: Run) -> JSONObject:
     return {
         "row": made["row"],
         "dataset": made["dataset"]["name"],
+        "dataset_sha256": made["dataset"]["content_sha256"],
         "answerer": made["answerer"]["id"],
         "sandbox": made["box"]["kind"],
         "network": made["box"].get("network", "none"),
