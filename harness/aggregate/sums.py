@@ -233,7 +233,7 @@ class Accumulator:
         self, numbers: tuple[Number, ...], line: JSONObject, status: Status, graded: JSONObject
     ) -> None:
         if not (status.has_result or status.is_failure):
-            skipped = "unsupported" if status is Status.UNSUPPORTED else "left out of the run"
+            skipped = _why_skipped(line, status)
             for number in numbers:
                 self.numbers[number.key].reasons[skipped] += 1
             return
@@ -317,6 +317,13 @@ def _current(line: JSONObject, read: Any) -> JSONObject:
     if line.get("schema_version", 1) == SCHEMA_VERSION:
         return line
     return {**to_json(read(dict(line))), "eval": line.get("eval")}
+
+
+def _why_skipped(line: JSONObject, status: Status) -> str:
+    if status is not Status.UNSUPPORTED:
+        return "left out of the run"
+    told = str((line.get("failure") or {}).get("message", "")).strip()
+    return f"unsupported: {told.splitlines()[0]}" if told else "unsupported"
 
 
 _COUNTED_LENGTH = 4000

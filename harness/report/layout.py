@@ -214,7 +214,7 @@ def _failed(row: Aggregate) -> str:
             count
             for statuses in row["statuses"].values()
             for status, count in statuses.items()
-            if status.startswith("failed_") or status in ("budget_exhausted", "unsupported")
+            if status.startswith("failed_") or status == "budget_exhausted"
         )
     )
 
