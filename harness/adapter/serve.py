@@ -22,6 +22,7 @@ import importlib.metadata
 import os
 import platform
 import queue
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -130,7 +131,7 @@ class Server:
             while True:
                 line = self._channel.read()
                 if not line:
-                    _leave(0)
+                    _leave_with_children()
                 message = wire.decode(line)
                 if isinstance(message, wire.Request):
                     self._requests.put(message)
@@ -278,6 +279,13 @@ def _leave(code: int, reason: str = "") -> NoReturn:
         with contextlib.suppress(OSError):
             os.write(2, (reason + "\n").encode("utf-8", "backslashreplace"))
     os._exit(code)
+
+
+def _leave_with_children() -> NoReturn:
+    """The host is gone: end what this box started too, where its process group is its own."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    _leave(0)
 
 
 def main() -> NoReturn:

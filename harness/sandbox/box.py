@@ -114,7 +114,8 @@ class PipedBox:
         try:
             reply = self.pipe.call(method, params, limit)
         except PipeEnded as ended:
-            self._failure = self._explain(ended, limit)
+            if self._failure is None:  # else it was closed meanwhile, which says it all
+                self._failure = self._explain(ended, limit)
             raise self._failure from None
         self._last_meta = reply.meta
         return reply

@@ -37,6 +37,7 @@ class CappedLog:
         self._cap = cap
         self._keep = keep
         self._cut = 0
+        self._marker = b""
         self._lock = threading.Lock()
 
     @classmethod
@@ -59,10 +60,10 @@ class CappedLog:
             if size <= self._cap:
                 return
             tail = os.pread(self.fd, self._keep, size - self._keep)
-            self._cut += size - 2 * self._keep
+            self._cut += size - 2 * self._keep - len(self._marker)
+            self._marker = f"\n... memrig cut {self._cut} bytes out of this log ...\n".encode()
             os.ftruncate(self.fd, self._keep)
-            marker = f"\n... memrig cut {self._cut} bytes out of this log ...\n"
-            os.write(self.fd, marker.encode() + tail)
+            os.write(self.fd, self._marker + tail)
 
     def tail(self, lines: int = 20, size: int = 8192) -> str:
         """The last lines, for a message."""

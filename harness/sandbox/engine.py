@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -33,6 +34,7 @@ from harness.sandbox import ownership
 from harness.sandbox.engine_link import (
     COMMAND_S,
     DIALECTS,
+    PROBE_S,
     BoxInfo,
     BoxState,
     Dialect,
@@ -62,6 +64,7 @@ def connect(dialect: Dialect) -> Link:
         raise EngineError("not installed")
     endpoint = endpoint_of(dialect, program)
     try:
+        _knock(endpoint)
         api = _client(endpoint)
     except (docker_errors.DockerException, requests.RequestException, OSError) as error:
         raise EngineError(f"does not answer at {endpoint}: {first_line(error)}") from None
@@ -386,6 +389,15 @@ class Engine:
         """Run the engine's program to its end."""
         with self._commands:
             return command([self._program, *argv])
+
+
+def _knock(endpoint: str) -> None:
+    """Connect to a local address for a moment: the SDK leaks its socket when that fails."""
+    scheme, _, path = endpoint.partition("://")
+    if scheme == "unix":
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(PROBE_S)
+            probe.connect(path)
 
 
 def _client(endpoint: str) -> docker.APIClient:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 import tarfile
 from collections.abc import Callable
@@ -18,14 +17,15 @@ from harness.sandbox.box import PipedBox
 from harness.sandbox.client import MemoryClient
 from harness.sandbox.container import ContainerLauncher
 from harness.sandbox.process import ProcessLauncher
+from harness.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULT = Path(__file__).parent / "boxes" / "fault"
-BASE_IMAGE = os.environ.get("MEMRIG_BASE_IMAGE", "memrig-base:bookworm")
+BASE_IMAGE = Settings.load().base_image
 ADAPTER = "adapter:FaultAdapter"
 
 #: Small enough to be reached in a test, large enough for Python.
-LIMITS = Limits(memory_mb=256, cpus=1, pids=64, disk_mb=40, start_s=60, call_s=60)
+LIMITS = Limits(memory_mb=256, cpus=1, pids=160, disk_mb=40, start_s=60, call_s=60)
 
 DOCKERFILE = f"""FROM {BASE_IMAGE}
 COPY box/ /opt/memrig/
@@ -42,7 +42,8 @@ def fault_context() -> bytes:
     files = {"Dockerfile": DOCKERFILE.encode(), "box/harness/__init__.py": b""}
     for path in sorted((ROOT / "harness" / "adapter").glob("*.py")):
         files[f"box/harness/adapter/{path.name}"] = path.read_bytes()
-    files["box/baseline/adapter.py"] = (FAULT / "adapter.py").read_bytes()
+    for path in sorted(FAULT.glob("*.py")):
+        files[f"box/baseline/{path.name}"] = path.read_bytes()
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for name, data in sorted(files.items()):

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -149,6 +150,14 @@ class FaultAdapter(MemoryAdapter):
             os._exit(0)
         os._exit(7)
 
+    def do_leave_child(self, argument: str) -> int:
+        """A child that would outlive the box by far."""
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid
+
+    def do_freeze_soon(self, argument: str) -> None:
+        """Stop the whole process, its reader too, right after this reply."""
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+
     # -- noise ---------------------------------------------------------------------------------
 
     def do_stderr(self, argument: str) -> None:
@@ -217,6 +226,21 @@ class FaultAdapter(MemoryAdapter):
         except OSError as error:
             return f"{type(error).__name__}: {error}"
         return "written"
+
+    def do_list(self, argument: str) -> str:
+        return json.dumps(sorted(path.name for path in Path(argument).iterdir()))
+
+    def do_threads(self, argument: str) -> str:
+        done = threading.Event()
+        threads = [threading.Thread(target=done.wait) for _ in range(int(argument))]
+        try:
+            for thread in threads:
+                thread.start()
+        except RuntimeError as error:
+            return str(error)
+        finally:
+            done.set()
+        return "all started"
 
     # -- models --------------------------------------------------------------------------------
 
