@@ -96,13 +96,17 @@ def _check_one(
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     logs = settings.work_dir / "checks" / row.name / f"{stamp}-{os.getpid()}"
     report = check_baseline(
-        row, launcher_for, logs, only=only, on_result=lambda r: None if quiet else _print(r)
+        row, launcher_for, logs, only=only, on_result=_progress if quiet else _print
     )
     if report.passed:
         shutil.rmtree(logs, ignore_errors=True)  # nothing to look up in them
     if not quiet:
         typer.echo(_summary(report))
     return report
+
+
+def _progress(result: CheckResult) -> None:
+    typer.echo(f"{result.outcome.value:<5} {result.id}", err=True)
 
 
 def _print(result: CheckResult) -> None:

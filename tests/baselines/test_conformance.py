@@ -65,7 +65,7 @@ def test_a_native_delta_is_compared_and_reported(tmp_path: Path) -> None:
     report = check_baseline(example("NativeDelta"), in_this_process, tmp_path, only=["delta"])
     got, reason = outcome(report, "delta")
     assert got is Outcome.NOT_APPLICABLE
-    assert "3 of 10 changes agree" in reason
+    assert "3 of 13 changes agree" in reason
 
 
 def test_a_system_without_its_key_is_no_failure(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_a_knob_is_turned_to_what_is_written_or_to_what_its_type_suggests() -> N
     assert other_values(OptionDoc(5, "", example=2), 5) == [2]
     assert other_values(OptionDoc("a", "", choices=("a", "b")), "b") == ["a"]
     assert other_values(OptionDoc(True, ""), True) == [False]
-    assert other_values(OptionDoc(4, ""), 4) == [5, 16, 1, 0]
-    assert other_values(OptionDoc(1.0, ""), 1.0) == [4.0, 0.25, 0.0]
+    assert other_values(OptionDoc(4, ""), 4) == [5, 16, 1, 0, 2, 8]
+    assert other_values(OptionDoc(1.0, ""), 1.0) == [4.0, 0.25, 0.0, 0.5]
     assert other_values(OptionDoc("free text", ""), "free text") == []
 
 
@@ -149,7 +149,7 @@ def test_the_report_is_plain_json(tmp_path: Path) -> None:
     assert "query_words" in value["results"][1]["reason"]
 
 
-@pytest.mark.parametrize("name", ["NoMemory", "FullContext", "BM25"])
+@pytest.mark.parametrize("name", ["NoMemory", "FullContext", "BM25", "Lossy"])
 def test_the_shipped_rows_pass(name: str, tmp_path: Path) -> None:
     report = check_baseline(Catalog().get(name), in_a_process, tmp_path)
     assert failed(report) == set(), report.failed
