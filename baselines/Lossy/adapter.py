@@ -137,4 +137,10 @@ class LossyAdapter(MemoryAdapter):
         return RetrievalRecord()
 
     def get_capabilities(self) -> dict[str, Any]:
-        return {"update_semantics": "update", "provenance": True}
+        return {
+            "update_semantics": "update",
+            "speakers": "none",
+            "time": "none",
+            "provenance": True,
+            "notes": ["retrieve returns only what is stored about the thing that is asked for"],
+        }
