@@ -10,6 +10,7 @@ import numpy as np
 from harness.aggregate.dimensions import NUMBERS
 from harness.aggregate.stats import cluster_t
 from harness.aggregate.sums import CONTEXT_TOKENS, Accumulator, NumberSums
+from harness.judging import sources
 from harness.judging.base import Preset
 
 SCHEMA_VERSION = 1
@@ -37,7 +38,7 @@ def build(
     evidence = dimensions["evidence_coverage"]["hit_rate"]
     evidence["metric_id"] = evidence["metric_id"].replace("/", f"{depth}/", 1)
     retrieval = {
-        key: cell(found, names, f"{key}/sources-1", "questions")
+        key: cell(found, names, f"{key}/sources-{sources.VERSION}", "questions")
         for key, found in sums.retrieval.items()
     }
     return {

@@ -51,7 +51,7 @@ def _session_share(field: str) -> Callable[[Block], Value]:
     """One session's share; the session counts once, however many points it has."""
 
     def value(block: Block) -> Value:
-        part = block[field]
+        part = block.get(field)  # absent, too, where a failed session was not looked at
         return None if part is None else (Fraction(part, block["total"]), 1)
 
     return value

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from harness.judging import gold_found, keyed, match
 from harness.judging.base import Judge, Preset
 from harness.judging.refusal import Refusals
 from harness.outcomes import DataError, Problem, UnknownName
-from harness.samples import AnswerKind, Dataset, PointKind, Sample
+from harness.samples import AnswerKind, Dataset, Key, PointKind, Sample
 
 
 class PresetFile(BaseModel):
@@ -134,14 +135,42 @@ def preset_for(dataset: Dataset) -> Preset:
 
     A question whose right answer is a refusal needs none. An update that names its original needs
     keys for the old value too. Data without any gold have no keys.
+
+    Raises:
+        DataError: a key with nothing to look for in it, and where it stands.
     """
     seen = False
     for sample in dataset:
+        _check_keys(sample)
         keyed_here, something = _is_keyed(sample)
         if not keyed_here:
             return load_preset("gold_found")
         seen = seen or something
     return load_preset("keyed" if seen else "gold_found")
+
+
+def _check_keys(sample: Sample) -> None:
+    """Compile every key now: a bad one must not surface in the middle of judging."""
+    places: list[tuple[str, Iterable[Key]]] = []
+    for point in sample.points:
+        if point.keys is not None:
+            places.append((f"gold point {point.id!r}", (*point.keys.must, *point.keys.gone)))
+    for checkpoint in sample.checkpoints:
+        for question in checkpoint.questions:
+            if question.keys is not None:
+                every = chain(*question.keys.alternatives, question.keys.forbidden)
+                places.append((f"question {question.id!r}", every))
+    problems = []
+    for place, keys in places:
+        try:
+            match.compile_keys(keys)
+        except DataError as error:
+            problems += [
+                Problem(f"sample {sample.id!r}, {place}: {problem.message}")
+                for problem in error.problems
+            ]
+    if problems:
+        raise DataError(problems)
 
 
 def _is_keyed(sample: Sample) -> tuple[bool, bool]:

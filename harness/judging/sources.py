@@ -23,6 +23,9 @@ from harness.judging.base import Block, Scope, not_available
 from harness.records import QARecord
 from harness.samples import Evidence, EvidenceKind, EvidenceState, Question, Sample
 
+#: Counts up whenever a score could change; part of the metric ids.
+VERSION = 1
+
 Place = tuple[str, int]  # dataset session id, turn index
 
 

@@ -296,8 +296,7 @@ def _hidden_notes(rows: Sequence[Aggregate], hidden: Sequence[str]) -> list[str]
 
 
 def _measured_notes(rows: Sequence[Aggregate], keys: Sequence[str]) -> list[str]:
-    """The metric ids, once for all rows."""
-    ids = [
-        str(found["metric_id"]).partition("/")[0] for key in keys if (found := _cell(rows[0], key))
-    ]
-    return [f"metrics: {', '.join(dict.fromkeys(ids))}"]
+    """The metric ids of the columns that have a number, once for all rows."""
+    cells = [_cell(row, key) for key in keys for row in rows if _has(row, key)]
+    ids = [str(cell["metric_id"]).partition("/")[0] for cell in cells if cell is not None]
+    return [f"metrics: {', '.join(dict.fromkeys(ids))}"] if ids else []
