@@ -31,6 +31,7 @@ from harness.runs.files import (
     line_of,
     lines,
     read_json,
+    sha256_of,
     size_of,
     sync,
     sync_folder,
@@ -229,7 +230,7 @@ class Run:
         path = self.path / PIPELINE_SAMPLES
         is_new = not path.exists()
         with full_disk_by_name(path), path.open("ab") as file:
-            file.write(line_of(asdict(entry)))
+            file.write(_marker(entry))
             sync(file)
         if is_new:
             sync_folder(self.path)
@@ -348,11 +349,19 @@ def _markers(path: Path) -> Iterator[Finished]:
     for line in lines(index):
         try:
             value: Any = json.loads(line)
+            if value.pop("marker_sha256") != sha256_of(value):
+                return
             for name in ("sessions", "questions"):
                 value[name] = Block(**value[name])
             yield Finished(**value)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             return
+
+
+def _marker(entry: Finished) -> bytes:
+    """A sample's end marker as a line."""
+    value = asdict(entry)
+    return line_of({**value, "marker_sha256": sha256_of(value)})
 
 
 def _whole_blocks(path: Path, markers: list[Finished]) -> list[Finished]:
@@ -396,4 +405,4 @@ def _cut_to(path: Path, finished: list[Finished]) -> None:
     """Cut all three files back to these samples."""
     for name, end in _ends(finished).items():
         cut(path / name, end)
-    cut(path / PIPELINE_SAMPLES, sum(len(line_of(asdict(entry))) for entry in finished))
+    cut(path / PIPELINE_SAMPLES, sum(len(_marker(entry)) for entry in finished))
