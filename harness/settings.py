@@ -266,7 +266,7 @@ def _pip_layer(env: Mapping[str, str], notes: list[str]) -> _Layers:
         if value and any(has_credentials(entry) for entry in value.split()):
             notes.append(
                 f"{variable} is not used for boxes: it has credentials in it, which would stay in "
-                f"the image's history; give {flag_name(name)} an address without them"
+                f"the image's history; give {env_name(name)} an address without them"
             )
         elif value:
             layers.append((variable, {name: value}))
