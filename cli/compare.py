@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+LEVEL = 0.05
+
 if TYPE_CHECKING:
     from harness.aggregate.compare import Compared
 
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 def compare(
     run_a: Annotated[Path, typer.Argument(help="The first run.", metavar="RUN_A")],
     run_b: Annotated[Path, typer.Argument(help="The second run.", metavar="RUN_B")],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Compare only this number (as `memrig explain` names them); repeat for more.  "
+            "[default: all]",
+            metavar="NAME",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(help="Of the drawn label swaps (over 14 conversations).")
     ] = 0,
@@ -25,17 +35,21 @@ def compare(
     Paired by conversation: the labels of the two rows are swapped in every way (over 14
     conversations in 9,999 drawn ways), and p is how often the difference comes out at least as
     large. p is then adjusted over all numbers (Holm). Both runs must have the same data, judge,
-    answerer and depth.
+    answerer and depth. Name one number with --metric if it is the one you set out to compare.
 
     Examples:
       memrig compare runs/mine/BM25 runs/mine/MemEngine-LTMemory
+      memrig compare runs/mine/BM25 runs/mine/MemEngine-LTMemory --metric qa
       memrig compare runs/a/BM25 runs/b/BM25 --json
     """
+    from harness.aggregate.compare import HEADLINES
     from harness.aggregate.compare import compare as compared
+    from harness.report.explain import metric_of
     from harness.report.html import rows_under
 
     a, b = (rows_under([path])[0].aggregate for path in (run_a, run_b))
-    results = compared(a, b, seed=seed)
+    keys = [metric_of(name).key for name in metric] if metric else HEADLINES
+    results = compared(a, b, keys, seed=seed)
     if as_json:
         typer.echo(json.dumps(_plain(a, b, results), ensure_ascii=False, indent=2))
         return
@@ -54,7 +68,7 @@ def _told(a: dict[str, Any], b: dict[str, Any], results: list[Compared]) -> list
         f"{'':<20}{'A':>7}{'B':>7}{'A - B':>8}  {'95 % interval':<17}{'n':>4}{'p':>8}{'Holm':>8}  ",
     ]
     for entry in results:
-        head = " ".join(HEADS[entry.key])
+        head = " ".join(HEADS.get(entry.key) or (entry.key.partition(".")[2],))
         if entry.paired is None:
             if entry.a is not None or entry.b is not None:
                 lines.append(f"{head:<20}{_n(entry.a):>7}{_n(entry.b):>7}  N/A: {entry.reason}")
@@ -65,7 +79,7 @@ def _told(a: dict[str, Any], b: dict[str, Any], results: list[Compared]) -> list
             f"{head:<20}{_n(entry.a):>7}{_n(entry.b):>7}{pair.difference:>+8.3f}  {interval:<17}"
             f"{pair.conversations:>4}{pair.p:>8.4f}{entry.p_holm:>8.4f}  {verdict(entry)}"
         )
-    lines += ["", _summary(results, name_a, name_b)]
+    lines += ["", _summary(results, name_a, name_b), *_too_few(results)]
     return lines
 
 
@@ -85,11 +99,28 @@ def verdict(entry: Compared) -> str:
         return f"N/A: {entry.reason}"
     if entry.winner is not None:
         return f"{entry.winner.upper()} is better"
+    if entry.different:
+        return "different"
     if pair.difference == 0:
         return "equal"
-    if pair.smallest_p >= 0.05:
+    if pair.smallest_p >= LEVEL:
         return f"too few conversations (p is at least {pair.smallest_p:.3g})"
+    if pair.p < LEVEL:
+        return "not distinguishable after Holm"
     return "not distinguishable"
+
+
+def _too_few(results: list[Compared]) -> list[str]:
+    """Say so where no outcome at all could have passed."""
+    pairs = [entry.paired for entry in results if entry.paired is not None]
+    best = min((pair.smallest_p for pair in pairs), default=0.0)
+    if best * len(pairs) < LEVEL:
+        return []
+    most = max(pair.conversations for pair in pairs)
+    return [
+        f"With {most} conversations p is at least {best:.3g}; of {len(pairs)} numbers at once none "
+        f"can pass p < {LEVEL}. Compare one with --metric, or use more conversations."
+    ]
 
 
 def _summary(results: list[Compared], name_a: str, name_b: str) -> str:

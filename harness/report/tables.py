@@ -64,13 +64,23 @@ def renderable(aggregates: Sequence[Aggregate]) -> RenderableType:
     return Group(*parts)
 
 
+#: More columns than this leave no room for names; then the one that follows from others goes.
+_MOST_COLUMNS = 9
+_FOLLOWS = "question_answering.omission_ratio"
+
+
 def _rich(table: Table) -> list[RenderableType]:
     drawn = _grid()
-    for head in table.heads:
+    shown = [
+        place
+        for place, key in enumerate(table.keys)
+        if len(table.keys) <= _MOST_COLUMNS or key != _FOLLOWS
+    ]
+    for head in (table.heads[place] for place in shown):
         drawn.add_column(_head(head), justify="right", no_wrap=True)
     drawn.add_column(_head(("degr./", "failed")), justify="right", no_wrap=True)
     for row in table.rows:
-        drawn.add_row(*_rich_row(row))
+        drawn.add_row(*_rich_row(row, shown))
     rule = Rule(style="dim")
     parts: list[RenderableType] = [
         Text(table.title, style="bold"),
@@ -81,7 +91,10 @@ def _rich(table: Table) -> list[RenderableType]:
     beside = beside_of(table.aggregates)
     if beside is not None:
         parts += [Text(), _rich_beside(beside)]
-    parts += [rule, *(_note(note) for note in table.footnotes)]
+    notes = list(table.footnotes)
+    if len(shown) < len(table.keys):
+        notes.append("QA omitted is the rest of QA correct, hallucinated and failed")
+    parts += [rule, *(_note(note) for note in notes)]
     return parts
 
 
@@ -106,12 +119,13 @@ def _note(note: str) -> RenderableType:
     return hanging
 
 
-def _rich_row(row: Row) -> list[Text]:
+def _rich_row(row: Row, shown: Sequence[int]) -> list[Text]:
     style = "italic" if row.reference else "bold"
     name = Text(row.name, style=style)
     if row.reference:
         name.append("\nreference row", style="dim")
-    return [name, *(_rich_cell(cell) for cell in row.cells), Text(f"{row.degraded}/{row.failed} ")]
+    cells = (_rich_cell(row.cells[place]) for place in shown)
+    return [name, *cells, Text(f"{row.degraded}/{row.failed} ")]
 
 
 def _rich_cell(cell: Cell) -> Text:

@@ -1,0 +1,154 @@
+"""table, compare, explain, judge and aggregate over a real run of Lossy on drawn data."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from harness import run_eval
+from harness.config import EvalConfig
+from harness.drawn import DrawnDataset, Shape
+from harness.drawn_bundle import write_bundle
+from harness.loaders import open_dataset
+from harness.sandbox.process import LocalLauncher
+
+LOSSY = Path(__file__).resolve().parents[2] / "baselines" / "Lossy" / "adapter.py"
+SHAPE = Shape(conversations=6, sessions=4, facts=6, updates=3, hearsay=4, refusals=1)
+
+
+def lossy(setup: Any) -> Any:
+    spec = importlib.util.spec_from_file_location("lossy_of_commands", LOSSY)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.LossyAdapter(setup)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, ``good`` and ``bad``, over one bundle."""
+    folder = tmp_path_factory.mktemp("commands")
+    write_bundle(DrawnDataset(SHAPE, seed=5), folder / "data")
+    bad = {"drop": 0.5, "corrupt": 0.3, "stale": 0.5, "hearsay": 0.9}
+    for name, options in (("good", {}), ("bad", bad)):
+        config = EvalConfig(folder / "data", "Lossy", folder / "runs" / name, options=options)
+        run_eval(config, launcher=LocalLauncher(lossy))
+    return folder / "runs"
+
+
+def call(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_bundle_says_what_the_generator_says(tmp_path: Path) -> None:
+    drawn = DrawnDataset(SHAPE, seed=5)
+    write_bundle(drawn, tmp_path / "drawn")
+    loaded = open_dataset(tmp_path / "drawn")
+    assert loaded.balance == drawn.balance
+    for ours, theirs in zip(drawn, loaded, strict=True):
+        assert ours.sessions == theirs.sessions
+        assert ours.points == theirs.points
+        assert [cp.trigger_session for cp in ours.checkpoints] == [
+            cp.trigger_session for cp in theirs.checkpoints
+        ]
+        for mine, other in zip(ours.checkpoints, theirs.checkpoints, strict=True):
+            for a, b in zip(mine.questions, other.questions, strict=True):
+                assert (a.text, a.answers, a.keys, a.evidence) == (
+                    b.text,
+                    b.answers,
+                    b.keys,
+                    b.evidence,
+                )
+                assert (a.answer_kind, a.id) == (b.answer_kind, b.id)
+    with pytest.raises(FileExistsError):
+        write_bundle(drawn, tmp_path / "drawn")
+
+
+def test_table(runs: Path) -> None:
+    text = call("table", runs)
+    assert text.count("Lossy") >= 2 and "keyed judge" in text and "6 conversations" in text
+    rows = json.loads(call("table", runs / "good", "--json"))["rows"]
+    assert rows[0]["dimensions"]["memory_recall"]["avg_recall"]["value"] == 1.0
+    assert call("table", runs / "good", "-f", "csv").startswith("row,dataset,judge")
+
+
+def test_table_to_a_file(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "table.md"
+    call("table", runs, "-f", "markdown", "-o", out)
+    assert out.read_text(encoding="utf-8").startswith("**data**")
+
+
+def test_compare(runs: Path) -> None:
+    text = call("compare", runs / "good", runs / "bad")
+    assert "not distinguishable after Holm" in text
+    assert "With 6 conversations p is at least 0.0312" in text
+    assert "A is better" in call("compare", runs / "good", runs / "bad", "--metric", "recall")
+    found = json.loads(call("compare", runs / "good", runs / "bad", "--json"))
+    recall = next(n for n in found["numbers"] if n["key"] == "memory_recall.avg_recall")
+    assert recall["paired"]["conversations"] == 6 and recall["a"] == 1.0
+    assert "not distinguishable on these data" in call("compare", runs / "good", runs / "good")
+
+
+def test_every_number_is_the_sum_of_the_records_that_explain_shows(runs: Path) -> None:
+    row = json.loads(call("table", runs / "bad", "--json"))["rows"][0]
+    seen = 0
+    for dimension, numbers in row["dimensions"].items():
+        for name, cell in numbers.items():
+            found = json.loads(call("explain", runs / "bad", f"{dimension}.{name}", "--json"))
+            if cell["value"] is None:
+                assert found["denominator"] == 0 and found["cell"]["na"]
+                continue
+            parts = sum(record["numerator"] for record in found["records"])
+            total = sum(record["denominator"] for record in found["records"])
+            assert total == cell["N"]
+            assert parts / total == pytest.approx(cell["value"])
+            seen += 1
+    assert seen >= 10
+
+
+def test_explain_in_words(runs: Path) -> None:
+    assert "memory_recall.avg_recall" in call("explain", runs / "bad")
+    recall = call("explain", runs / "bad", "recall", "--limit", "2")
+    assert "mean over the sessions" in recall and "missed (in no memory)" in recall
+    assert "rejected" in call("explain", runs / "bad", "interference", "--limit", "99")
+    assert "updated (new value in memory" in call(
+        "explain", runs / "bad", "update", "--limit", "99"
+    )
+    story = call("explain", runs / "good", "drawn_00000/cp1:0")
+    assert "answered from here" in story and "verdict Correct" in story
+
+
+def test_explain_of_nothing_known(runs: Path) -> None:
+    text = call("explain", runs / "bad", "what is the meaning", code=2)
+    assert "no number of the table and in no question" in text
+
+
+def test_judge_again_with_another_and_back(runs: Path) -> None:
+    before = (runs / "bad" / "aggregate_metrics.json").read_bytes()
+    call("judge", runs / "bad", "--judge", "gold_found")
+    text = call("table", runs / "bad")
+    assert "gold_found lower bound" in text and "N/A: needs a judge model" in text
+    call("judge", runs / "bad")
+    assert (runs / "bad" / "aggregate_metrics.json").read_bytes() == before
+
+
+def test_aggregate_again_changes_nothing(runs: Path) -> None:
+    file = runs / "good" / "aggregate_metrics.json"
+    before = file.read_bytes()
+    assert json.loads(call("aggregate", runs / "good", "--dry-run")) == json.loads(before)
+    call("aggregate", runs / "good")
+    assert file.read_bytes() == before
+
+
+def test_what_is_no_run(tmp_path: Path) -> None:
+    call("table", tmp_path, code=2)
+    call("explain", tmp_path, code=1)
+    call("aggregate", tmp_path, code=1)

@@ -1,0 +1,222 @@
+"""Tables: what a reader must be told, in every format, and marks that do not overstate."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+
+from harness.aggregate.compare import compare
+from harness.aggregate.stats import cluster_t
+from harness.outcomes import RunError, UnknownName
+from harness.report.layout import BEST, HEADS, TIED, bounds, number, tables_of
+from harness.report.tables import CSV_COLUMNS, render, renderable
+
+KEYS = [key for key in HEADS if key != "question_answering.gold_found"]
+
+
+def cell(y: list[float], x: list[float], key: str, **more: Any) -> dict[str, Any]:
+    total = sum(x)
+    value = sum(y) / total
+    interval = cluster_t(y, x)
+    made = {
+        "metric_id": f"m_{key.partition('.')[2]}/judge-1",
+        "unit": "units",
+        "value": value,
+        "valid": value,
+        "n": int(total),
+        "N": int(total),
+        "interval": list(interval.bounds) if interval.bounds else None,
+        "clusters": interval.clusters,
+        "no_interval": interval.reason,
+        "na": None,
+    }
+    return {**made, **more}
+
+
+def row(name: str, rights: list[float], of: float = 10, **more: Any) -> dict[str, Any]:
+    """An aggregate whose every number has ``rights`` right of ``of`` a conversation."""
+    dimensions: dict[str, Any] = {}
+    x = [of] * len(rights)
+    for key in KEYS:
+        dimension, _, short = key.partition(".")
+        dimensions.setdefault(dimension, {})[short] = cell(rights, x, key)
+    made = {
+        "row": name,
+        "dataset": "chats",
+        "judge": "keyed-1",
+        "judge_title": "keyed judge",
+        "answerer": "extractive/1",
+        "top_k": 5,
+        "sandbox": "venv",
+        "title": "chats",
+        "statuses": {"sessions": {"ok": len(rights)}, "questions": {"ok": 1, "failed_answer": 2}},
+        "degraded": {"sessions": 1, "questions": 0, "reasons": {}},
+        "dimensions": dimensions,
+        "retrieval": {},
+        "measurements": {"latency_ms": {}, "memory_size": [], "context_tokens": {"p50": None}},
+        "conversations": {
+            "ids": [f"c{i}" for i in range(len(rights))],
+            "numbers": {key: {"y": list(rights), "x": list(x)} for key in KEYS},
+        },
+    }
+    return {**made, **more}
+
+
+GOOD = [9.0, 8.0, 9.0, 10.0, 9.0, 8.0, 9.0, 9.0]
+SAME = [8.0, 9.0, 9.0, 9.0, 10.0, 8.0, 9.0, 9.0]
+POOR = [2.0, 3.0, 1.0, 2.0, 2.0, 3.0, 2.0, 1.0]
+RECALL = "memory_recall.avg_recall"
+HALLUCINATION = "question_answering.hallucination_ratio"
+
+
+def marks(*rows: dict[str, Any], key: str = RECALL) -> list[str]:
+    (table,) = tables_of(rows)
+    place = table.keys.index(key)
+    return [made.cells[place].mark for made in table.rows]
+
+
+def test_the_title_names_data_judge_answerer_depth_and_sandbox() -> None:
+    text = render([row("Mine", GOOD, data_note="memrig's own sample data")])
+    for told in ("chats", "keyed judge [keyed-1]", "extractive/1", "top 5", "venv", "8 conv"):
+        assert told in text
+    assert "memrig's own sample data" in text
+
+
+def test_text_fits_a_terminal_and_every_row_is_named() -> None:
+    rows = [row("MemEngine-LTMemory", GOOD), row("A-quite-long-name-of-a-system", POOR)]
+    text = render(rows)
+    assert max(len(line) for line in text.splitlines()) <= 112
+    assert "MemEngine-LTMemory" in text and "A-quite-long-name-of" in text
+    assert renderable(rows) is not None
+    assert "QA omitted is the rest" in text  # ten columns: the one that follows makes room
+    assert "QA omitted" in render(rows, "markdown").splitlines()[6]
+
+
+def test_value_interval_and_counts_of_failures() -> None:
+    mine = row("Mine", GOOD)
+    mine["dimensions"]["memory_recall"]["avg_recall"].update(n=75, valid=0.9467)
+    text = render([mine])
+    found = mine["dimensions"]["memory_recall"]["avg_recall"]
+    for told in (number(found["value"]), bounds(found["interval"]), "75/80", "v .947", "1/2"):
+        assert told in text
+    markdown = render([mine], "markdown")
+    assert "(75/80, valid .947)" in markdown
+
+
+def test_not_available_has_its_reason_and_never_a_zero() -> None:
+    mine = row("Mine", GOOD)
+    mine["dimensions"]["update_handling"]["score"].update(value=None, na="it cannot list its store")
+    for fmt in ("text", "markdown", "latex"):
+        text = render([mine], fmt)
+        assert "it cannot list its store" in text
+    assert "—¹ N/A: it cannot list its store" in render([mine])
+
+
+def test_all_six_dimensions_stand_there_even_if_empty() -> None:
+    mine = row("Mine", GOOD)
+    for numbers in mine["dimensions"].values():
+        for entry in numbers.values():
+            entry.update(value=None, na="needs a judge model")
+    (table,) = tables_of([mine])
+    assert {key.partition(".")[0] for key in table.keys} == set(mine["dimensions"])
+    assert any("not shown" in note and "QA hallucination" in note for note in table.footnotes)
+
+
+def test_one_clear_winner_is_marked() -> None:
+    assert marks(row("A", GOOD), row("B", POOR)) == [BEST, ""]
+
+
+def test_what_cannot_be_told_apart_is_tied_rather_than_best() -> None:
+    assert marks(row("A", GOOD), row("B", SAME), row("C", POOR)) == [TIED, TIED, ""]
+
+
+def test_less_is_better_for_hallucination() -> None:
+    assert marks(row("A", GOOD), row("B", POOR), key=HALLUCINATION) == ["", BEST]
+
+
+def test_four_conversations_cannot_show_a_difference_and_the_table_says_so() -> None:
+    rows = [row("A", GOOD[:4]), row("B", POOR[:4])]
+    assert marks(*rows) == [TIED, TIED]
+    assert "with 4 conversations no difference can reach p < 0.05" in " ".join(render(rows).split())
+
+
+def test_reference_rows_are_not_ranked() -> None:
+    rows = [row("Oracle", [10.0] * 8, reference=True), row("A", GOOD), row("B", POOR)]
+    assert marks(*rows) == ["", BEST, ""]
+    assert "reference row" in render(rows)
+    assert marks(rows[0], rows[1]) == ["", ""]  # one ranked row has nobody to be better than
+
+
+def test_rows_of_another_judge_or_data_get_their_own_table() -> None:
+    rows = [row("A", GOOD), row("B", GOOD, judge="gold_found-2"), row("C", GOOD, dataset="other")]
+    assert [len(table.rows) for table in tables_of(rows)] == [1, 1, 1]
+    assert marks(rows[0]) == [""]
+    with pytest.raises(RunError, match="differ in judge: 'keyed-1' and 'gold_found-2'"):
+        compare(rows[0], rows[1])
+
+
+def test_csv_is_long_and_whole() -> None:
+    mine = row("Mine", GOOD)
+    mine["retrieval"] = {"recall@5": cell([1.0, 2.0], [2.0, 2.0], "retrieval.recall@5")}
+    lines = list(csv.DictReader(io.StringIO(render([mine], "csv"))))
+    assert list(lines[0]) == list(CSV_COLUMNS)
+    assert len(lines) == len(KEYS) + 1
+    first = next(line for line in lines if line["number"] == "avg_recall")
+    found = mine["dimensions"]["memory_recall"]["avg_recall"]
+    assert float(first["value"]) == found["value"] and float(first["low"]) == found["interval"][0]
+    assert first["row"] == "Mine" and first["N"] == "80"
+
+
+def test_json_has_the_cells_and_not_the_sums() -> None:
+    found = json.loads(render([row("Mine", GOOD)], "json"))
+    assert found["rows"][0]["row"] == "Mine" and "conversations" not in found["rows"][0]
+
+
+def test_latex_escapes_and_balances() -> None:
+    text = render([row("A_b & 50%", GOOD), row("B", SAME)], "latex")
+    assert r"A\_b \& 50\%" in text and r"$\approx$" in text
+    assert text.count("{") == text.count("}")
+    assert len(re.findall(r"\\begin", text)) == len(re.findall(r"\\end", text)) == 2
+
+
+def test_an_unknown_format_is_named() -> None:
+    with pytest.raises(UnknownName, match="markdown"):
+        render([row("Mine", GOOD)], "markdwn")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, ".000"), (1.0, "1.000"), (0.1234, ".123"), (0.9996, "1.000")]
+)
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_bounds() -> None:
+    assert bounds([0.0, 1.0]) == "0–1"
+    assert bounds([0.566, 0.7149]) == ".57–.71"
+
+
+def test_compare_says_which_and_why() -> None:
+    results = {entry.key: entry for entry in compare(row("A", GOOD * 2), row("B", POOR * 2))}
+    assert results[RECALL].winner == "a" and results[HALLUCINATION].winner == "b"
+    missing = results["question_answering.gold_found"]
+    assert missing.winner is None and missing.reason is not None
+    adjusted = [entry.p_holm for entry in results.values() if entry.p_holm is not None]
+    assert len(adjusted) == len(KEYS) and all(p <= 1 for p in adjusted)
+    equal = {entry.key: entry for entry in compare(row("A", GOOD), row("B", SAME))}
+    assert not any(entry.different for entry in equal.values())
+
+
+def test_compare_uses_the_shared_conversations_only() -> None:
+    other = row("B", POOR)
+    other["conversations"]["ids"] = [f"c{i}" for i in range(4, 12)]
+    entry = compare(row("A", GOOD), other, [RECALL])[0]
+    assert entry.paired is not None and entry.paired.conversations == 4
+    other["conversations"]["ids"] = [f"d{i}" for i in range(8)]
+    with pytest.raises(RunError, match="share no conversation"):
+        compare(row("A", GOOD), other)
