@@ -57,6 +57,10 @@ VERBS = (
     Verb("run", "cli.run:run", "Run one system over a data set; the seed's flags.", RUNS),
     Verb("judge", "cli.judge:judge", "Grade a run's records anew, or with another judge.", RUNS),
     Verb("aggregate", "cli.aggregate:aggregate", "Add up a judged run anew.", RUNS),
+    Verb("show", "cli.show:show", "A run, or the story of one of its samples.", RUNS),
+    Verb("verify", "cli.verify:verify", "Recompute what runs say about themselves.", RUNS),
+    Verb("diff", "cli.diff:diff", "Are two runs equal? Reuse, re-judge or re-run.", RUNS),
+    Verb("merge", "cli.merge:merge", "Put the shards of a run together.", RUNS),
     Verb("engine", "cli.engine:engine", "Install and start a container engine (Debian).", MACHINE),
     Verb("clean", "cli.clean:clean", "Remove what no live run owns.", MACHINE),
 )
