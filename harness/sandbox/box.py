@@ -7,15 +7,18 @@ is the front of: the process itself, or a container.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.adapter import wire
-from harness.outcomes import AdapterFailure, SandboxFailure
+from harness.outcomes import AdapterFailure, EngineError, SandboxFailure
 from harness.sandbox.base import BoxRequest, Limits, ModelCall, Reply, Usage
 from harness.sandbox.child import Child
 from harness.sandbox.pipe import Pipe, PipeEnded
+
+log = logging.getLogger(__name__)
 
 #: A box gets this long to answer ``shutdown`` and to go.
 SHUTDOWN_S = 2.0
@@ -125,6 +128,8 @@ class PipedBox:
         if ended.reason == "ENDED":
             self.child.wait(3.0)
         self.child.kill()
+        if ended.reason != "ENDED":
+            self._kill_body()
         ending = self.body.ending(self.child)
         kind, message = _classify(ended, ending, limit)
         return SandboxFailure(
@@ -136,6 +141,13 @@ class PipedBox:
             stderr_tail=self.child.log.tail(),
             log=self.child.log.path,
         )
+
+    def _kill_body(self) -> None:
+        """A box that hangs must not go on computing until somebody closes it."""
+        try:
+            self.body.kill()
+        except EngineError as error:
+            log.warning("a box could not be killed yet: %s", error)
 
     def close(self) -> Usage:
         """End the box and remove what it was made of. Safe to call twice and after a failure."""
@@ -163,8 +175,11 @@ class PipedBox:
             self.child.wait(SHUTDOWN_S)
         self.child.kill()
         self.child.wait(3.0)
-        self.body.kill()
-        self.body.remove()
+        try:
+            self.body.remove()
+        except EngineError as error:
+            # Not raised: it would hide why the box is closed. Its labels lead the reaper to it.
+            log.warning("a box could not be removed (`memrig clean` does it later): %s", error)
         self.child.log.close()
 
 
@@ -198,6 +213,9 @@ def _classify(ended: PipeEnded, ending: Ending, limit: float) -> tuple[str, str]
         return "DISK_LIMIT", f"the box's state folder grew over its limit{note}"
     if ending.code == wire.EXIT_PROTOCOL:
         return "PROTOCOL", f"the box could not read what it was sent{note}"
+    if ending.signal == 9:
+        hint = "by somebody, or by the kernel for want of memory where the engine does not tell"
+        return "KILLED", f"the box was killed by signal 9: {hint}{note}"
     if ending.signal is not None:
         return "KILLED", f"the box was killed by signal {ending.signal}{note}"
     if ending.code is not None:

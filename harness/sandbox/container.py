@@ -61,6 +61,8 @@ class ContainerBody:
             return Ending(note="its container was removed by somebody else")
         if state.running:
             return Ending(note="its stream ended, but the container still runs")
+        if state.status in ("created", "configured", "initialized"):
+            return Ending(note=f"its container never started; {state.error}".rstrip("; "))
         return _ending(state)
 
     def remove(self) -> None:

@@ -38,6 +38,7 @@ from harness.sandbox.engine_link import (
     BoxInfo,
     BoxState,
     Dialect,
+    box_info,
     command,
     endpoint_of,
     first_line,
@@ -67,7 +68,8 @@ def connect(dialect: Dialect) -> Link:
         _knock(endpoint)
         api = _client(endpoint)
     except (docker_errors.DockerException, requests.RequestException, OSError) as error:
-        raise EngineError(f"does not answer at {endpoint}: {first_line(error)}") from None
+        said = first_line(error)
+        raise EngineError(f"does not answer at {endpoint} ({said}); {dialect.remedy}") from None
     return Link(dialect, program, endpoint, api)
 
 
@@ -299,10 +301,9 @@ class Engine:
         with asking(f"kill {box}"):
             try:
                 self._api.kill(box)
-            except docker_errors.NotFound:
-                return
-            except docker_errors.APIError as error:
-                if error.status_code != 409:  # 409: it is not running
+            except docker_errors.APIError:  # engines say differently that it does not run
+                state = self.state(box)
+                if state is not None and state.running:
                     raise
 
     def remove(self, box: str) -> None:
@@ -327,7 +328,7 @@ class Engine:
         wanted = {ownership.OWNER: "", **(labels or {})}
         with asking("list"):
             found = self._api.containers(all=True, filters={"label": _filter(wanted)})
-        return [_box_info(entry) for entry in found]
+        return [box_info(entry) for entry in found]
 
     def reap(self) -> list[BoxInfo]:
         """Remove what no living process owns: containers, and volumes left without one.
@@ -432,18 +433,3 @@ def asking(what: str) -> Iterator[None]:
 
 def _filter(labels: Mapping[str, str]) -> list[str]:
     return [f"{name}={value}" if value else name for name, value in labels.items()]
-
-
-def _box_info(entry: Mapping[str, Any]) -> BoxInfo:
-    labels = dict(entry.get("Labels") or {})
-    return BoxInfo(
-        id=str(entry["Id"]),
-        name=str((entry.get("Names") or ["/"])[0]).lstrip("/"),
-        image=str(entry.get("Image", "")),
-        status=str(entry.get("State", "unknown")),
-        run=labels.get(ownership.RUN, ""),
-        baseline=labels.get(ownership.BASELINE, ""),
-        owner=labels.get(ownership.OWNER, ""),
-        created=labels.get(ownership.CREATED, ""),
-        orphan=ownership.is_orphan(labels),
-    )

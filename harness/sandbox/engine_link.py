@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.outcomes import EngineError
+from harness.sandbox import ownership
 
 #: A command of the engine's program, or a request to it, is given up after this many seconds.
 COMMAND_S = 60
@@ -27,7 +29,8 @@ class Dialect:
 
     ``endpoint``: arguments that print the address of its HTTP interface. ``attach``: arguments
     before a box's id that start it with stdin and stdout on ours. ``volume``: the mount of a
-    nameless volume; ``{labels}`` is filled in where the engine can label one.
+    nameless volume; ``{labels}`` is filled in where the engine can label one. ``remedy``: what to
+    do where it is installed and does not answer.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Dialect:
     create: tuple[str, ...] = ("create", "-i", "--pull", "never")
     attach: tuple[str, ...] = ("start", "-a", "-i")
     volume: str = "type=volume,dst={path}{labels}"
+    remedy: str = "is its daemon running, and may this user reach it?"
 
 
 DIALECTS = (
@@ -43,6 +47,7 @@ DIALECTS = (
         "podman",
         ("info", "--format", "unix://{{.Host.RemoteSocket.Path}}"),
         volume="type=volume,dst={path},U=true",
+        remedy="start its interface: systemctl --user start podman.socket",
     ),
 )
 
@@ -118,3 +123,19 @@ def proxy_names() -> list[str]:
         return []
     names = ["http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy"]
     return [*names, *(name.upper() for name in names)]
+
+
+def box_info(entry: Mapping[str, Any]) -> BoxInfo:
+    """A container as the engine lists it."""
+    labels = dict(entry.get("Labels") or {})
+    return BoxInfo(
+        id=str(entry["Id"]),
+        name=str((entry.get("Names") or ["/"])[0]).lstrip("/"),
+        image=str(entry.get("Image", "")),
+        status=str(entry.get("State", "unknown")),
+        run=labels.get(ownership.RUN, ""),
+        baseline=labels.get(ownership.BASELINE, ""),
+        owner=labels.get(ownership.OWNER, ""),
+        created=labels.get(ownership.CREATED, ""),
+        orphan=ownership.is_orphan(labels),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import os
 from pathlib import Path
@@ -26,6 +27,8 @@ from harness.outcomes import AdapterFailure, SandboxFailure
 from harness.sandbox.base import BoxRequest
 from harness.sandbox.client import MemoryClient
 from harness.sandbox.process import LocalLauncher
+
+ADAPTER_HALF = Path(__file__).resolve().parents[2] / "harness" / "adapter"
 
 
 class ListAdapter(MemoryAdapter):
@@ -213,6 +216,12 @@ def test_an_error_of_any_size_fits_on_the_wire() -> None:
     assert "characters cut" in failure.message
     assert failure.traceback is not None
     assert len(failure.traceback) < 100_000
+
+
+@pytest.mark.parametrize("path", sorted(ADAPTER_HALF.glob("*.py")), ids=lambda path: path.name)
+def test_the_half_in_the_box_is_python_3_9(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+    assert "from __future__ import annotations" in path.read_text() or path.name == "__init__.py"
 
 
 def test_the_meter_follows_what_is_on_disk(tmp_path: Path) -> None:
