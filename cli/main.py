@@ -37,11 +37,14 @@ def root(
 ) -> None:
     """Put long-term-memory systems for LLM agents under test, each sealed in its own box.
 
+    Results go to stdout, progress to stderr. Exit codes: 0 ok, 1 the work failed, 2 bad usage or
+    refused input, 130 interrupted.
+
     Examples:
-      memrig doctor                     what this machine has, and what mends it
-      memrig bench                      reference rows over the sample data, to the table
+      memrig doctor          what this machine has, and what mends the rest
+      memrig bench           reference rows over sample data, to the table
       memrig bench --baseline BM25 --dataset DIR
-      memrig VERB --help                every verb has examples
+      memrig VERB --help     every verb has examples
     """
 
 

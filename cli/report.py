@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from cli.errors import say
-
 
 def report(
     runs: Annotated[
@@ -33,5 +31,5 @@ def report(
     rows = rows_under(runs)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(rows, out, title), encoding="utf-8")
-    say(f"{len(rows)} run{'s' if len(rows) > 1 else ''} in {out}")
+    typer.echo(f"{len(rows)} run{'s' if len(rows) > 1 else ''}, one page:", err=True)
     typer.echo(out)

@@ -240,10 +240,12 @@ def closing(plan: Plan, outcome: Outcome) -> str:
 
 
 def next_commands(outcome: Outcome) -> list[str]:
-    """Commands that someone types after a table."""
-    paths = [shlex.quote(str(path)) for path in outcome.paths]
+    """Commands that someone types after a table; a system rather than a reference row."""
+    rows = list(zip(outcome.aggregates, outcome.paths, strict=True))
+    systems = [path for aggregate, path in rows if not aggregate.get("reference")]
+    paths = [shlex.quote(str(path)) for path in systems or outcome.paths]
     commands = [
-        ("check the numbers", f"memrig verify {paths[0]}"),
+        ("check the numbers", f"memrig verify {paths[-1]}"),
         ("why a number is what it is", f"memrig explain {paths[-1]}"),
     ]
     if len(paths) > 1:

@@ -71,6 +71,7 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.help = _for_reading(self.help or "")
         for verb in VERBS:
             self.commands[verb.name] = TyperCommand(
                 verb.name, help=verb.help, rich_help_panel=verb.panel
@@ -126,7 +127,7 @@ def _from_function(name: str, function: Callable[..., Any]) -> Any:
 def _plain(command: Any) -> None:
     """Help texts are plain text: without this, ``[--json]`` in one would be taken for markup."""
     if command.help:
-        command.help = _escaped(_without_sections(command.help))
+        command.help = _escaped(_for_reading(command.help))
     for parameter in command.params:
         if getattr(parameter, "help", None):
             parameter.help = _escaped(parameter.help)
@@ -134,10 +135,17 @@ def _plain(command: Any) -> None:
         _plain(child)
 
 
-def _without_sections(text: str) -> str:
-    """Cut a docstring's sections for programmers (``Args:``, ``Raises:``) out of the help page."""
-    text = inspect.cleandoc(text)
-    return re.sub(r"\n\n(Args|Raises|Returns):\n(?:[ \t].*(?:\n|$)|\n(?=[ \t]))*", "\n", text)
+def _for_reading(docstring: str) -> str:
+    """A docstring as help: no sections for programmers, and running text without its line ends.
+
+    The terminal breaks the lines of running text; an indented block (Examples) keeps its own.
+    """
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    kept = [part for part in paragraphs if not re.match(r"(Args|Raises|Returns):\n", part)]
+    return "\n\n".join(
+        part if re.search(r"^[ \t]", part, re.MULTILINE) else part.replace("\n", " ")
+        for part in kept
+    )
 
 
 def _escaped(text: str) -> str:
