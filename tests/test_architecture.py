@@ -19,8 +19,9 @@ MODULE_LINES = 450
 #: What anything in ``harness`` may import: plain values that know nothing of the rest.
 PLAIN = {"outcomes", "records", "samples", "config", "adapter", "strict_yaml"}
 
-#: Contracts inside a part: protocols and frozen values that others may name without the part.
-CONTRACTS = ("harness.sandbox.base", "harness.judging.base")
+#: Contracts inside a part that others may name without the part: protocols and frozen values, and
+#: the definition (id and formula) of the metrics by source, which needs no judge.
+CONTRACTS = ("harness.sandbox.base", "harness.judging.base", "harness.judging.sources")
 
 #: What each part may import besides :data:`PLAIN` and itself. A part that is not named here is a
 #: plain module or one of the callers at the top (``run_eval``), which may import all parts.
@@ -59,7 +60,10 @@ def name_of(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """Every dotted name that a module imports, with its line; relative ones made absolute."""
+    """Every dotted name that a module imports, with its line; relative ones made absolute.
+
+    ``from harness.outcomes import Status`` gives ``harness.outcomes.Status``.
+    """
     package = list(path.relative_to(ROOT).parent.parts)
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
@@ -67,7 +71,6 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             stem = ".".join([*base, *([node.module] if node.module else [])])
-            yield stem, node.lineno
             yield from ((f"{stem}.{alias.name}", node.lineno) for alias in node.names)
 
 
@@ -78,7 +81,9 @@ def tree_of(path: Path) -> ast.Module:
 def part_of(dotted: str) -> str | None:
     """``harness.pipeline.runner`` -> ``pipeline``; None for what is not a part of harness."""
     names = dotted.split(".")
-    return names[1] if names[0] == "harness" and len(names) > 1 else None
+    if names[0] != "harness" or len(names) == 1:
+        return None
+    return "evaluation" if names[1] in ("run_eval", "RunResult") else names[1]
 
 
 def known_parts() -> set[str]:
@@ -101,6 +106,17 @@ def test_arrows(path: Path) -> None:
         if (other := part_of(target)) in known_parts()
         and other not in allowed
         and not target.startswith(CONTRACTS)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", modules("harness/pipeline"), ids=ids)
+def test_the_pipeline_sees_a_box_and_not_what_it_is_made_of(path: Path) -> None:
+    seen = ("harness.sandbox.base.", "harness.sandbox.client.")
+    wrong = [
+        f"{ids(path)}:{line} imports {target}"
+        for target, line in imports(path)
+        if part_of(target) == "sandbox" and not target.startswith(seen)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -191,6 +207,8 @@ def test_the_rules_can_fail(tmp_path: Path) -> None:
     kept = ast.parse("try:\n    f()\nexcept Exception as e:\n    log(e)\n").body[0].handlers[0]
     assert not _swallows_everything(kept)
     assert part_of("harness.pipeline.runner") == "pipeline"
-    assert "harness.outcomes" in {name for name, _ in imports(ROOT / "harness" / "records.py")}
+    plain = {name for name, _ in imports(ROOT / "harness" / "records.py")}
+    assert "harness.outcomes.Status" in plain
     relative = {name for name, _ in imports(ROOT / "harness" / "adapter" / "contract.py")}
-    assert "harness.adapter.records" in relative
+    assert "harness.adapter.records.NormalizedTurn" in relative
+    assert part_of("harness.run_eval") == "evaluation"
