@@ -138,7 +138,11 @@ class Oracle(HostRow):
     """The gold evidence as context, whole, for the same answerer as every row."""
 
     def find(self, sample: Sample, place: int, question: Question) -> RetrievalRecord:
-        """The texts that a question's resolved evidence names, in the order it names them."""
+        """The texts that a question's resolved evidence names, the newest first.
+
+        Evidence for a changed fact names the old value and the new one. An oracle knows which is
+        which: of two that fit a question alike the answerer takes the first, so that is the new.
+        """
         items = [
             item
             for evidence in question.evidence
@@ -146,7 +150,9 @@ class Oracle(HostRow):
             for item in _evidence_items(sample, place, evidence)
         ]
         unique = {(item.memory_id, item.text): item for item in items}
-        return RetrievalRecord(tuple(unique.values()))
+        when = {session.id: session.position for session in sample.sessions}
+        newest_first = sorted(unique.values(), key=lambda item: _moment(item, when), reverse=True)
+        return RetrievalRecord(tuple(newest_first))
 
     def reply(self, view: QuestionView, found: RetrievalRecord) -> Answer | str:
         """What the run's answerer says."""
@@ -167,6 +173,18 @@ class ConstantFloor(HostRow):
     def reply(self, view: QuestionView, found: RetrievalRecord) -> Answer | str:
         """The constant."""
         return self._constant
+
+
+def _moment(item: RetrievedItem, when: dict[str, int]) -> tuple[int, int]:
+    """Session and turn of an item's last source; before everything where it names none."""
+    moments = [(-1, -1)]
+    for source in item.sources:
+        session, colon, index = source.rpartition(":")
+        if colon and session in when and index.isdigit():
+            moments.append((when[session], int(index)))
+        else:
+            moments.append((when.get(source, -1), -1))
+    return max(moments)
 
 
 def _evidence_items(sample: Sample, place: int, evidence: Evidence) -> Iterator[RetrievedItem]:

@@ -6,7 +6,6 @@ without times, attempts, measurements and log paths (``records.VOLATILE``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -87,15 +86,15 @@ def _told(recorded: bool) -> str:
 def _sorted(run: Run, entry: Finished) -> Iterator[tuple[str, JSONObject]]:
     """One sample's records as (place, stable record), by position and then kind."""
     read = [
-        (json.loads(line)["position"], kind, start, line)
+        (int(value["position"]), kind, place, value)
         for kind, source in (
-            ("question", run.question_lines(entry)),
-            ("session", run.session_lines(entry)),
+            ("question", run.question_objects(entry)),
+            ("session", run.session_objects(entry)),
         )
-        for start, line in enumerate(source)
+        for place, value in enumerate(source)
     ]
-    for position, kind, _, line in sorted(read, key=lambda entry: entry[:3]):
-        yield f"sample {entry.sample_id} {kind} {position}", stable(json.loads(line))
+    for position, kind, _, value in sorted(read, key=lambda found: found[:3]):
+        yield f"sample {entry.sample_id} {kind} {position}", stable(value)
 
 
 def _zip(

@@ -267,11 +267,19 @@ class Run:
 
     def sessions_of(self, entry: Finished) -> Iterator[SessionRecord]:
         """The session records of one sample."""
-        return (session_from_json(json.loads(line)) for line in self.session_lines(entry))
+        return (session_from_json(value) for value in self.session_objects(entry))
 
     def questions_of(self, entry: Finished) -> Iterator[QARecord]:
         """The question records of one sample."""
-        return (qa_from_json(json.loads(line)) for line in self.question_lines(entry))
+        return (qa_from_json(value) for value in self.question_objects(entry))
+
+    def session_objects(self, entry: Finished) -> Iterator[JSONObject]:
+        """The session records of one sample as plain JSON."""
+        return (_object(line, PIPELINE_SESSIONS) for line in self.session_lines(entry))
+
+    def question_objects(self, entry: Finished) -> Iterator[JSONObject]:
+        """The question records of one sample as plain JSON."""
+        return (_object(line, PIPELINE_QUESTIONS) for line in self.question_lines(entry))
 
     def session_lines(self, entry: Finished) -> Iterator[bytes]:
         """The raw lines of one sample's sessions."""
@@ -285,7 +293,18 @@ class Run:
         """The lines of :data:`JUDGED_SESSIONS` or :data:`JUDGED_QUESTIONS`, as plain JSON."""
         path = self.path / name
         if path.exists():
-            yield from (json.loads(line) for line in lines(path))
+            yield from (_object(line, name) for line in lines(path))
+
+
+def _object(line: bytes, name: str) -> JSONObject:
+    """A record line, read; a damaged one is named."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise RunError(f"{name} is damaged: {line[:60]!r} is no record (see: memrig verify RUN)")
+    return value
 
 
 def _locked(path: Path) -> FileLock:
