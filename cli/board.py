@@ -69,6 +69,7 @@ class Board:
     def __init__(self) -> None:
         self.rows: dict[str, RowLine] = {}
         self.boxes: dict[tuple[str, str], BoxLine] = {}
+        self._notes: set[str] = set()
 
     def take(self, event: Event) -> str | None:
         """Take one event; the sentence worth a line of its own, if it has one."""
@@ -94,12 +95,20 @@ class Board:
         if isinstance(event, BoxFailed):
             return self._box_failed(event)
         if isinstance(event, Note):
-            return event.text if event.text.startswith(event.row) else f"{event.row}  {event.text}"
+            return self._noted(event)
         if isinstance(event, CallRetried):
             return f"{event.row}  {event.sample_id}: {event.call} failed ({event.kind}), once more"
         if isinstance(event, RunDone):
             self._row(event.row).finished = True
         return None
+
+    def _noted(self, note: Note) -> str | None:
+        """A note; what was said of one row (its sandbox, and why) is not said of each."""
+        text = note.text.removeprefix(note.row).strip()
+        if text in self._notes:
+            return None
+        self._notes.add(text)
+        return note.text if note.text.startswith(note.row) else f"{note.row}  {note.text}"
 
     def _row(self, name: str) -> RowLine:
         return self.rows.setdefault(name, RowLine(name))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -168,7 +169,7 @@ def _run_row(
     if nothing_worked(result.aggregate):
         outcome.failed[row.baseline.row] = (
             "not one session or question worked.\n"
-            f"  Why: memrig show {shlex.quote(str(result.path))}\n"
+            f"  Why: {program()} show {shlex.quote(str(result.path))}\n"
             f"  Logs: {result.path / 'logs'}"
         )
 
@@ -188,10 +189,18 @@ def nothing_worked(aggregate: dict[str, Any]) -> bool:
 
 def resume_command(plan: Plan) -> str:
     """What was typed, with the directory that the run went to."""
-    words = ["memrig", *sys.argv[1:]]
+    words = [program(), *sys.argv[1:]]
     if not any(word.split("=")[0] == "--output-dir" for word in words):
         words += ["--output-dir", str(plan.output_dir)]
     return shlex.join(words)
+
+
+def program() -> str:
+    """How this command is called from where the user stands: what is printed can be pasted."""
+    called = Path(sys.argv[0])
+    if called.name != "memrig" or shutil.which("memrig") == str(called.absolute()):
+        return "memrig"
+    return str(called)
 
 
 def dry_run(plan: Plan, out: Callable[[str], None]) -> None:
@@ -245,9 +254,9 @@ def next_commands(outcome: Outcome) -> list[str]:
     systems = [path for aggregate, path in rows if not aggregate.get("reference")]
     paths = [shlex.quote(str(path)) for path in systems or outcome.paths]
     commands = [
-        ("check the numbers", f"memrig verify {paths[-1]}"),
-        ("why a number is what it is", f"memrig explain {paths[-1]}"),
+        ("check the numbers", f"{program()} verify {paths[-1]}"),
+        ("why a number is what it is", f"{program()} explain {paths[-1]}"),
     ]
     if len(paths) > 1:
-        commands.append(("is a difference real", f"memrig compare {paths[-2]} {paths[-1]}"))
+        commands.append(("is a difference real", f"{program()} compare {paths[-2]} {paths[-1]}"))
     return [f"{what + ':':<30}{command}" for what, command in commands]

@@ -17,6 +17,7 @@ from harness.pipeline.events import (
     CallRetried,
     Event,
     JudgeProgress,
+    Note,
     QuestionDone,
     RunDone,
     RunStarted,
@@ -74,6 +75,14 @@ def test_a_dead_box_says_why_where_and_what_then() -> None:
     assert again is not None
     assert "attempt 2" in again
     assert board.boxes["BM25", "ann"].session == 0
+
+
+def test_which_sandbox_and_why_is_said_once() -> None:
+    board = Board()
+    first = board.take(Note("BM25", "BM25 runs in a venv (as asked)"))
+    assert first == "BM25 runs in a venv (as asked)"
+    assert board.take(Note("Other", "Other runs in a venv (as asked)")) is None
+    assert board.take(Note("Other", "ann was damaged")) == "Other  ann was damaged"
 
 
 def test_two_samples_of_one_row_are_two_lines() -> None:
