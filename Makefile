@@ -27,7 +27,7 @@ BENCH_FLAGS = $${BASELINE:+--baseline "$$BASELINE"} $${DATASET:+--dataset "$$DAT
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo '  make bench BASELINE=Zep DATASET=path/to/data JOBS=2 OUT=runs/mine SANDBOX=venv'
+	@echo '  make bench BASELINE=BM25 DATASET=path/to/data JOBS=2 OUT=runs/mine SANDBOX=venv'
 	@echo '  make bench BASELINE="BM25 MemEngine-LTMemory" ARGS="--top-k 10"'
 	@echo '  Variables: PYTHON (the interpreter for .venv), ARGS (more flags for memrig or pytest)'
 
@@ -38,7 +38,7 @@ engine: $(RUNTIME) ## Bring a bare Debian machine to a running container engine 
 	@$(MEMRIG) engine $${YES:+--yes} $(ARGS)
 
 test: $(DEV) ## The tests; what could not be run is named at the end
-	@$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 test-systems: $(DEV) ## The tests that build images of real third-party systems
 	@$(VENV)/bin/python -m pytest --systems $(ARGS)

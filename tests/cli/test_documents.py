@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,21 @@ def test_the_command_exists_with_its_flags(words: list[str]) -> None:
     known = {name for parameter in command.params for name in parameter.opts}
     flags = {word.split("=")[0] for word in rest if word.startswith("-")}
     assert flags <= known, f"unknown: {sorted(flags - known)}"
+
+
+def test_the_program_in_the_readme_runs(tmp_path: Path) -> None:
+    """As it stands, but for where its run goes, and with a row that needs no box."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    program = next(block for block, _ in CODE.findall(text) if "run_eval(" in block)
+    changed = program.replace('"runs/mine"', repr(str(tmp_path / "run")))
+    changed = changed.replace('"NoMemory"', '"Oracle"')
+    assert changed.count(str(tmp_path)) == 1
+    done = subprocess.run(
+        [sys.executable, "-c", changed], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "correct_ratio" in done.stdout
+    assert "my_answerer" in (tmp_path / "run" / "manifest.json").read_text(encoding="utf-8")
 
 
 def test_enough_is_looked_at() -> None:
