@@ -84,8 +84,8 @@ def _compile(sample: Sample) -> _SampleKeys:
         keys = gold.keys
         point = _Point(
             gold=gold,
-            must=match.compile_keys(keys.must) if keys else (),
-            gone=match.compile_keys(keys.gone) if keys else (),
+            must=match.compile_keys(keys.must) if keys else match.NO_KEYS,
+            gone=match.compile_keys(keys.gone) if keys else match.NO_KEYS,
             # A point of no session of the sample (S00) was there before all of them.
             position=position.get(gold.session_id, -1),
         )
@@ -213,7 +213,7 @@ class KeyedJudge:
         forbidden, found = None, None
         if question.keys is not None:
             banned = match.compile_keys(question.keys.forbidden)
-            forbidden = next((key.label for key in banned if key.found_in(text)), None)
+            forbidden = next((key.label for key in banned.keys if key.found_in(text)), None)
             for index, alternative in enumerate(question.keys.alternatives):
                 if match.all_found(match.compile_keys(alternative), text):
                     found = index
@@ -300,15 +300,16 @@ def _changed(delta: Sequence[Item] | None) -> list[tuple[str, str]]:
 
 def _carrier(keys: match.KeySet, items: Sequence[tuple[str, str]]) -> str | None:
     """The id of the first item that carries all keys."""
+    needle = keys.needle  # a first look without a call: most items fail it
     for name, text in items:
-        if match.all_found(keys, text):
+        if needle in text and match.all_found(keys, text):
             return name
     return None
 
 
 def _first_carried(points: Sequence[_Point], text: str) -> str | None:
     for point in points:
-        if match.all_found(point.must, text):
+        if point.must.needle in text and match.all_found(point.must, text):
             return point.gold.id
     return None
 

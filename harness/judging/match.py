@@ -212,22 +212,33 @@ def _variants(form: str) -> tuple[_Variant, ...]:
     return as_written, _Variant(head + number, left if head else "digit", "digit")
 
 
-KeySet = tuple[CompiledKey, ...]
+@dataclass(frozen=True)
+class KeySet:
+    """Keys that must all be found. ``needle`` is in every text that has them; it may be empty."""
+
+    keys: tuple[CompiledKey, ...]
+    needle: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.keys)
+
+
+#: What a point without keys has.
+NO_KEYS = KeySet(())
 
 
 def compile_keys(keys: Iterable[Key]) -> KeySet:
     """Compile several keys that must all be found."""
-    return tuple(compile_key(key) for key in keys)
+    made = tuple(compile_key(key) for key in keys)
+    sure = [key.variants[0].text for key in made if len(key.variants) == 1]
+    return KeySet(made, max(sure, key=len, default=""))
 
 
 def all_found(keys: KeySet, text: str) -> bool:
     """Whether a canonical text carries every key. No keys is a programming error."""
-    if not keys:
+    if not keys.keys:
         raise ValueError("an empty set of keys would be found everywhere")
-    for key in keys:  # noqa: SIM110  a loop is twice as fast, and this is the innermost one
-        if not key.found_in(text):
-            return False
-    return True
+    return keys.needle in text and all(key.found_in(text) for key in keys.keys)
 
 
 def key_in(key: Key | str, text: str) -> bool:

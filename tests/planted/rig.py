@@ -19,7 +19,7 @@ from harness.adapter.records import capabilities_from
 from harness.aggregate import Accumulator, build
 from harness.judging import Preset, Scope, judge_question, judge_session, load_preset
 from harness.judging.sources import SourceMap
-from harness.pipeline.answer import ExtractiveAnswerer
+from harness.pipeline.answer import AnswerFn, ExtractiveAnswerer
 from harness.pipeline.blind import Blinder
 from harness.pipeline.life import Life, Terms
 from harness.pipeline.plan import count, steps_of
@@ -82,12 +82,17 @@ class Row:
     seed: int = 0
 
 
-def stage_one(row: Row, sample: Sample, place: int, log_dir: Path) -> Records:
+EXTRACTIVE = ExtractiveAnswerer()
+
+
+def stage_one(
+    row: Row, sample: Sample, place: int, log_dir: Path, answer: AnswerFn = EXTRACTIVE
+) -> Records:
     options = {**row.doses, "draw": row.draw}
     blinder = Blinder(sample, place, "caption")
     box = launcher().start(BoxRequest(blinder.sample_id, row.seed, options, log_dir))
     records = Records()
-    terms = Terms("Lossy", ExtractiveAnswerer(), top_k=5, max_k=10, tell=lambda event: None)
+    terms = Terms("Lossy", answer, top_k=5, max_k=10, tell=lambda event: None)
     try:
         life = Life(terms, sample, steps_of(sample, None), blinder, records)
         life.go(MemoryClient(box), capabilities_from(box.hello["capabilities"]))

@@ -1,6 +1,6 @@
 """A/A: rows that are equal but for the draw are called different as often as chance allows.
 
-400 comparisons of two Lossy rows with equal doses and different draws, each over its own 12
+400 comparisons of two Lossy rows with equal doses and different draws, each over its own 11
 conversations, so that the comparisons are independent. At p < .05 the exact sign-flip test calls at
 most 5 % of them different; being exact it is a little below (equal outcomes count as extreme). The
 bounds are those of a binomial with 400 trials: they hold with probability .998 or more each for a
@@ -16,14 +16,16 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
+from harness.adapter.records import RetrievalRecord
 from harness.aggregate import Accumulator, build
 from harness.aggregate.compare import Compared, compare
 from harness.drawn import DrawnDataset, Shape
 from harness.judging import load_preset
+from harness.pipeline.answer import QuestionView
 from harness.pipeline.plan import count
 from planted import rig
 
-COMPARISONS, CONVERSATIONS = 400, 12
+COMPARISONS, CONVERSATIONS = 400, 11
 NUMBERS = ("memory_recall.avg_recall", "question_answering.correct_ratio")
 DOSES = {"drop": 0.3, "corrupt": 0.2, "stale": 0.0, "hearsay": 0.0}
 SHAPE = Shape(
@@ -39,18 +41,24 @@ SHAPE = Shape(
 pytestmark = pytest.mark.slow
 
 
+def first_memory(question: QuestionView, found: RetrievalRecord) -> str:
+    """Answers with the first memory, word for word: what is tested here is the comparison."""
+    return found.items[0].text if found.items else "not mentioned"
+
+
 def compared(row_a: rig.Row, row_b: rig.Row, number: int, folder: Path) -> list[list[Compared]]:
     """``number`` comparisons of two rows, each over the next conversations of the data."""
     samples = enumerate(DrawnDataset(SHAPE, seed=7))
+    preset = load_preset("keyed")
     made = []
     for _ in range(number):
         group = [next(samples) for _ in range(CONVERSATIONS)]
         pair: list[dict[str, Any]] = []
         for row in (row_a, row_b):
-            preset = load_preset("keyed")
             sums = Accumulator(preset.id, 5, (5,))
             for place, sample in group:
-                rig.add(sums, sample, rig.stage_one(row, sample, place, folder), preset)
+                records = rig.stage_one(row, sample, place, folder, first_memory)
+                rig.add(sums, sample, records, preset)
             plan = count((sample for _, sample in group), None).as_json()
             pair.append(build(sums, plan, preset, {"row": "Lossy", "dataset": "drawn"}))
         made.append(compare(pair[0], pair[1], NUMBERS))
