@@ -53,7 +53,12 @@ class ImageLauncher:
         weakref.finalize(self, engine.close)
 
     def prepare(self) -> dict[str, Any]:
-        """Build what is missing; returns the manifest's facts."""
+        """Build what is missing; returns the manifest's facts.
+
+        Removes first what a killed memrig left: boxes whose owner is gone.
+        """
+        for box in self._engine.reap():
+            self._say(f"removed {box.name}, left by a memrig that was killed")
         built = ImageBuilder(self._engine, self._settings, self._say).ensure(self._baseline)
         self._container = ContainerLauncher(
             image_id=built.image_id,

@@ -16,9 +16,12 @@ from harness.drawn import DrawnDataset, Shape
 from harness.outcomes import RunError
 from harness.runs import Run, diff
 from harness.runs.directory import PIPELINE_SESSIONS
+from harness.sandbox import ownership
+from harness.sandbox.engine import Engine
 from harness.verification import verify
 
 PROGRAM = Path(__file__).parent / "stopped_run.py"
+ROOT = Path(__file__).parents[2]
 KILLS = 20
 
 
@@ -151,3 +154,52 @@ def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_killed_with_containers_and_resumed(tmp_path: Path) -> None:
+    """The same through the command line and containers, for a few kills; none is left over."""
+    moments = random.Random(3)
+    command = [sys.executable, "-m", "cli.main", "run", "--sandbox", "container"]
+    command += ["--dataset", str(ROOT / "datasets" / "sample"), "--baseline", "BM25"]
+    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+
+    def run(output: Path) -> subprocess.Popen[str]:
+        words = [*command, "--output-dir", str(output), "--jobs", "2"]
+        return subprocess.Popen(
+            words, cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+
+    left = 0
+    for _ in range(4):
+        before = hellos(stopped)
+        process = run(stopped)
+        while hellos(stopped) == before:
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.02)
+        time.sleep(moments.uniform(0, 0.1))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        left += len(boxes_in_engine(stopped))
+    for output in (stopped, whole):
+        process = run(output)
+        _, err = process.communicate(timeout=240)
+        assert process.returncode == 0, err
+    assert left > 0, "no kill left a container, so there was nothing to reap"
+    assert boxes_in_engine(stopped) == []
+    found = diff(Run.open(stopped), Run.open(whole))
+    assert found.equal and found.records == 64, found
+
+
+def hellos(output: Path) -> int:
+    """How many attempts of a run had a box that said hello."""
+    return len(list((output / "attempts").glob("*/*/attempt.json")))
+
+
+def boxes_in_engine(output: Path) -> list[str]:
+    """Containers of a run, running or not."""
+    engine, reasons = Engine.diagnose()
+    assert engine is not None, reasons
+    with engine:
+        return [box.name for box in engine.list_boxes({ownership.RUN: str(output)})]
