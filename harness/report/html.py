@@ -1,14 +1,14 @@
 """A static page of runs' tables: one file, no script, nothing fetched, every cell with its n.
 
-Reads aggregates (``aggregate_metrics.json``) and a few facts of the manifests. Rows that another
-data set, judge or answerer made stand in another table: they cannot be compared.
+The tables are those of :mod:`harness.report.layout`, so the page cannot say anything else than the
+terminal does; here each cell also tells what it is made of, and each row leads to its run.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,9 +16,10 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.outcomes import UsageError
+from harness.report.beside import Beside, beside_of
+from harness.report.layout import Cell, Row, Table, tables_of
 
-JSONObject = dict[str, Any]
-
+Aggregate = Mapping[str, Any]
 
 AGGREGATE = "aggregate_metrics.json"
 
@@ -28,11 +29,12 @@ class PageRow:
     """One run: its directory and its aggregate."""
 
     path: Path
-    aggregate: JSONObject
+    aggregate: Aggregate
 
-
-#: Fields of an aggregate that rows of one table have in common.
-COMPARABLE = ("dataset", "judge", "answerer", "top_k", "title")
+    @property
+    def anchor(self) -> str:
+        """The id of its section on the page."""
+        return quote(f"run-{self.path.resolve().as_posix().strip('/')}", safe="")
 
 
 def rows_under(places: Sequence[Path]) -> list[PageRow]:
@@ -69,7 +71,8 @@ def _read(file: Path) -> PageRow:
 
 def page(rows: Sequence[PageRow], out: Path, title: str) -> str:
     """The whole page; links to run directories are relative to where ``out`` lies."""
-    tables = [_table(group, out) for group in groups(rows)]
+    by_aggregate = {id(row.aggregate): row for row in rows}
+    tables = [_table(table, by_aggregate) for table in tables_of([r.aggregate for r in rows])]
     details = [_details(row, out) for row in rows]
     return "\n".join(
         [
@@ -89,123 +92,113 @@ def page(rows: Sequence[PageRow], out: Path, title: str) -> str:
     )
 
 
-def groups(rows: Sequence[PageRow]) -> list[list[PageRow]]:
-    """Rows that may stand in one table, in the order in which they were given."""
-    found: dict[tuple[str, ...], list[PageRow]] = {}
-    for row in rows:
-        key = tuple(str(row.aggregate.get(name)) for name in COMPARABLE)
-        found.setdefault(key, []).append(row)
-    return list(found.values())
-
-
-def cells_of(aggregate: JSONObject) -> Iterator[tuple[str, str, JSONObject]]:
-    """Every cell as (part, name, cell), the dimensions first, then retrieval."""
-    for dimension, metrics in aggregate.get("dimensions", {}).items():
-        yield from _cells(dimension, metrics)
-    yield from _cells("retrieval", aggregate.get("retrieval", {}))
-
-
-def _cells(part: str, metrics: Any) -> Iterator[tuple[str, str, JSONObject]]:
-    if isinstance(metrics, dict):
-        for name, cell in metrics.items():
-            if isinstance(cell, dict) and "metric_id" in cell:
-                yield part, name, cell
-
-
-def _table(rows: Sequence[PageRow], out: Path) -> str:
-    columns = list(
-        dict.fromkeys((part, name) for row in rows for part, name, _ in cells_of(row.aggregate))
+def _table(table: Table, by_aggregate: Mapping[int, PageRow]) -> str:
+    heads = [("", ""), *table.heads, ("degr./", "failed")]
+    body = "\n".join(
+        _row(table, row, by_aggregate[id(aggregate)])
+        for row, aggregate in zip(table.rows, table.aggregates, strict=True)
     )
-    head = rows[0].aggregate
-    caption = str(head.get("title") or f"{head.get('dataset')}, judge {head.get('judge')}")
-    parts = "".join(
-        f'<th colspan="{sum(p == part for p, _ in columns)}">{_words(part)}</th>'
-        for part in dict.fromkeys(part for part, _ in columns)
-    )
-    names = "".join(f"<th>{_words(name)}</th>" for _, name in columns)
-    body = "\n".join(_row(row, columns, out) for row in rows)
+    under = "".join(f"<li>{escape(note)}</li>" for note in table.footnotes)
     return (
-        f'<div class="wide"><table><caption>{escape(caption)}</caption>'
-        f"<thead><tr><th></th>{parts}</tr><tr><th>row</th>{names}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
+        f"<section><h2>{escape(table.title)}</h2>"
+        + "".join(f"<p>{escape(line)}</p>" for line in table.subtitle)
+        + _wide(_head(heads), body)
+        + f"<ul>{under}</ul>"
+        + _beside(beside_of(table.aggregates))
+        + "</section>"
     )
 
 
-def _row(row: PageRow, columns: Sequence[tuple[str, str]], out: Path) -> str:
-    cells = {(part, name): cell for part, name, cell in cells_of(row.aggregate)}
-    shown = "".join(_cell(cells.get(column)) for column in columns)
-    return (
-        f'<tr><th scope="row"><a href="#{_anchor(row)}">{escape(_name(row))}</a></th>{shown}</tr>'
+def _wide(head: str, body: str) -> str:
+    """A table that scrolls sideways where the window is narrow."""
+    return f'<div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+
+
+def _head(heads: Sequence[tuple[str, str]]) -> str:
+    cells = "".join(f"<th>{escape(first)}<br>{escape(second)}</th>" for first, second in heads)
+    return f"<tr>{cells}</tr>"
+
+
+def _row(table: Table, row: Row, run: PageRow) -> str:
+    cells = "".join(
+        _cell(cell, found(run.aggregate, key))
+        for cell, key in zip(row.cells, table.keys, strict=True)
     )
+    kind = "<small>reference row</small>" if row.reference else ""
+    name = f'<a href="#{run.anchor}">{escape(row.name)}</a>'
+    counts = f"<td>{escape(row.degraded)}/{escape(row.failed)}</td>"
+    return f'<tr><th scope="row">{name}{kind}</th>{cells}{counts}</tr>'
 
 
-def _cell(cell: JSONObject | None) -> str:
-    if cell is None:
-        return '<td class="na" title="not measured in this run">-</td>'
-    if cell.get("value") is None:
-        reason = str(cell.get("na") or "no reason recorded")
-        return f'<td class="na" title="{escape(reason, quote=True)}">N/A</td>'
-    count = f"<small>{cell.get('n')}/{cell.get('N')}</small>"
-    return f'<td title="{escape(tooltip(cell), quote=True)}">{number(cell["value"])} {count}</td>'
+def found(aggregate: Aggregate, key: str) -> Mapping[str, Any] | None:
+    """The raw cell behind ``dimension.name``."""
+    dimension, _, name = key.partition(".")
+    cell: Mapping[str, Any] | None = aggregate["dimensions"].get(dimension, {}).get(name)
+    return cell
 
 
-def tooltip(cell: JSONObject) -> str:
+def _cell(cell: Cell, raw: Mapping[str, Any] | None) -> str:
+    beneath = [cell.interval, cell.count, f"v: {cell.valid}" if cell.valid else ""]
+    small = "".join(f"<small>{escape(text)}</small>" for text in beneath if text)
+    told = escape(tooltip(raw), quote=True)
+    return f'<td title="{told}">{escape(cell.value + cell.mark)}{small}</td>'
+
+
+def tooltip(raw: Mapping[str, Any] | None) -> str:
     """What a cell is made of, in one sentence."""
-    interval = cell.get("interval")
+    if raw is None or raw["value"] is None:
+        return str((raw or {}).get("na") or "not measured")
+    interval = raw["interval"]
     between = (
-        f"95 % interval {number(interval[0])} to {number(interval[1])} over {cell.get('clusters')}"
+        f"95 % interval {interval[0]:.3f} to {interval[1]:.3f} over {raw['clusters']} conversations"
         if interval
-        else "no interval"
+        else f"no interval: {raw.get('no_interval') or 'no reason recorded'}"
     )
+    valid = "none" if raw["valid"] is None else f"{raw['valid']:.4f}"
+    over = f"{raw['N']} {raw.get('unit', 'units')}"
     return (
-        f"{cell['metric_id']}: strict {number(cell['value'])}, over valid units "
-        f"{number(cell.get('valid'))}; n {cell.get('n')} of {cell.get('N')}; {between}"
+        f"{raw['metric_id']}: strict {raw['value']:.4f} over {over}, "
+        f"{valid} over the {raw['n']} valid ones; {between}"
     )
 
 
-def number(value: Any) -> str:
-    """Three decimals, or a dash."""
-    return f"{value:.3f}" if isinstance(value, int | float) else "-"
+def _beside(beside: Beside | None) -> str:
+    if beside is None:
+        return ""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th>'
+        + "".join(f"<td>{escape(value)}</td>" for value in values)
+        + "</tr>"
+        for name, values in beside.rows
+    )
+    return _wide(_head([("", ""), *beside.heads]), rows)
 
 
 def _details(row: PageRow, out: Path) -> str:
     lines = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts_of(row)
     )
+    name = escape(str(row.aggregate.get("row", row.path.name)))
+    link = escape(_link(row.path, out), quote=True)
     return (
-        f'<section id="{_anchor(row)}"><h3>{escape(_name(row))}</h3>'
-        f'<p><a href="{escape(_link(row.path, out), quote=True)}">{escape(str(row.path))}</a></p>'
-        f"<dl>{lines}</dl></section>"
+        f'<section id="{row.anchor}"><h3>{name}</h3>'
+        f'<p><a href="{link}">{escape(str(row.path))}</a></p><dl>{lines}</dl></section>'
     )
 
 
 def facts_of(row: PageRow) -> list[tuple[str, str]]:
-    """What stands under a row: how its units ended, how it was run, how long calls took."""
-    aggregate = row.aggregate
+    """What stands under a row: how its units ended, and how it was run."""
     facts = [
         (name, ", ".join(f"{n} {status}" for status, n in statuses.items() if n))
-        for name, statuses in aggregate.get("statuses", {}).items()
+        for name, statuses in row.aggregate["statuses"].items()
     ]
+    named = ("title", "dataset_sha256", "sandbox", "network", "images", "shard", "alias_of")
     facts += [
-        (name, str(aggregate[name]))
-        for name in ("run_id", "sandbox", "network", "answerer", "notes")
-        if aggregate.get(name)
+        (name.replace("_", " "), str(row.aggregate[name]))
+        for name in named
+        if row.aggregate.get(name)
     ]
-    times = aggregate.get("measurements", {}).get("latency_ms", {})
-    facts += [
-        (f"{call} p50", f"{number(spread['p50'])} ms")
-        for call, spread in times.items()
-        if spread.get("p50") is not None
-    ]
-    return facts
-
-
-def _name(row: PageRow) -> str:
-    return str(row.aggregate.get("row") or row.path.name)
-
-
-def _anchor(row: PageRow) -> str:
-    return quote(f"run-{_name(row)}-{row.path.parent.name}", safe="")
+    return facts + [("note", str(note)) for note in row.aggregate.get("notes") or ()]
 
 
 def _link(path: Path, out: Path) -> str:
@@ -213,26 +206,19 @@ def _link(path: Path, out: Path) -> str:
     return quote(Path(relative).as_posix()) + "/"
 
 
-def _words(name: str) -> str:
-    return escape(name.replace("_", " "))
-
-
-READING = (
-    "Each cell is the strict score, in which a failed unit counts as wrong, with n of N units "
-    "beside it; point at it for the score over valid units, the interval and the metric's id."
-)
+READING = "Point at a cell for the metric's id, n, and the score over valid units."
 
 STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
-.wide { overflow-x: auto; margin: 2rem 0; }
+.wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding-bottom: .5rem; }
-th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #8884; }
-thead th { vertical-align: bottom; font-weight: 500; }
-thead tr:first-child th { text-align: center; border-bottom: none; }
+th, td { padding: .3rem .7rem; text-align: right; vertical-align: top; }
+tbody tr, thead { border-bottom: 1px solid #8884; }
+thead th { font-weight: 500; white-space: nowrap; }
 tbody th { text-align: left; position: sticky; left: 0; background: Canvas; }
-small, .na { color: GrayText; }
+small { display: block; color: GrayText; font-weight: normal; }
+ul { color: GrayText; padding-left: 1.2rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; }
 dt { color: GrayText; } dd { margin: 0; overflow-wrap: anywhere; }
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,41 +11,39 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from cli.bench import SAMPLE_DATA
 from cli.main import app
+from harness import run_eval
+from harness.config import EvalConfig
 from harness.outcomes import UsageError
-from harness.report.html import groups, page, rows_under
+from harness.report.html import page, rows_under
+
+ROWS = ("Oracle", "ConstantFloor")
 
 
-def cell(value: float | None, **more: Any) -> dict[str, Any]:
-    base = {"metric_id": "m/keyed-1", "value": value, "valid": value, "n": 9, "N": 10}
-    return {**base, "interval": [0.1, 0.9], "clusters": 4, "na": None, **more}
+@pytest.fixture(scope="module")
+def benched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two real runs that need no box."""
+    root = tmp_path_factory.mktemp("my runs")
+    for row in ROWS:
+        run_eval(EvalConfig(SAMPLE_DATA, row, root / row))
+    return root
 
 
-def a_run(folder: Path, row: str, **heading: Any) -> Path:
-    aggregate = {
-        "schema_version": 1,
-        "row": row,
-        "dataset": "sample",
-        "judge": "keyed-1",
-        "answerer": "extractive-1",
-        "top_k": 5,
-        "title": "sample · keyed [keyed-1]",
-        "statuses": {"sessions": {"ok": 9, "failed_ingest": 1}, "questions": {"ok": 10}},
-        "dimensions": {
-            "memory_recall": {"avg_recall": cell(0.25)},
-            "update_handling": {"score": cell(None, na="no gold point is an <update>")},
-        },
-        "retrieval": {"recall@5": cell(0.5, interval=None)},
-        "measurements": {"latency_ms": {"retrieve": {"n": 3, "p50": 1.25}}},
-        **heading,
-    }
-    folder.mkdir(parents=True)
-    (folder / "aggregate_metrics.json").write_text(json.dumps(aggregate), encoding="utf-8")
-    return folder
+@pytest.fixture
+def runs(benched: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(benched, tmp_path / "my runs"))
+
+
+def change(run: Path, **fields: Any) -> None:
+    file = run / "aggregate_metrics.json"
+    aggregate = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**aggregate, **fields}), encoding="utf-8")
 
 
 class Reader(HTMLParser):
-    """Collects tags that are never closed, links and everything that a browser would fetch."""
+    """Checks that tags are closed; collects links, tips and everything a browser would fetch."""
 
     VOID = frozenset({"meta", "br", "img", "link", "input", "hr"})
 
@@ -52,22 +51,29 @@ class Reader(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.links: list[str] = []
+        self.ids: set[str] = set()
         self.fetched: list[str] = []
-        self.titles: list[str] = []
+        self.tips: list[str] = []
+        self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in self.VOID:
             self.open.append(tag)
-        values = dict(attrs)
+        values = {name: value or "" for name, value in attrs}
         if tag == "a":
-            self.links.append(values.get("href") or "")
+            self.links.append(values["href"])
         if tag in ("script", "img", "link", "iframe"):
             self.fetched.append(tag)
-        if values.get("title"):
-            self.titles.append(values["title"] or "")
+        if "title" in values:
+            self.tips.append(values["title"])
+        if "id" in values:
+            self.ids.add(values["id"])
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + "\n"
 
 
 def read(text: str) -> Reader:
@@ -77,48 +83,54 @@ def read(text: str) -> Reader:
     return reader
 
 
-def test_a_page_shows_values_with_n_and_their_reasons(tmp_path: Path) -> None:
-    a_run(tmp_path / "runs" / "BM25", "BM25")
-    out = tmp_path / "pages" / "report.html"
-    text = page(rows_under([tmp_path / "runs"]), out, "Mine & yours")
-    reader = read(text)
-    assert "<title>Mine &amp; yours</title>" in text
-    assert "0.250 <small>9/10</small>" in text
-    assert "no gold point is an <update>" in reader.titles
-    assert any("95 % interval 0.100 to 0.900 over 4" in title for title in reader.titles)
-    assert any("no interval" in title for title in reader.titles)
-    assert "9 ok, 1 failed_ingest" in text
-    assert "1.250 ms" in text
+def test_a_page_shows_what_the_terminal_shows(runs: Path, tmp_path: Path) -> None:
+    reader = read(page(rows_under([runs]), tmp_path / "r.html", "Mine & yours"))
+    table = CliRunner().invoke(app, ["table", *(str(runs / row) for row in ROWS)])
+    assert table.exit_code == 0, table.output
+    aggregate = json.loads((runs / "Oracle" / "aggregate_metrics.json").read_text("utf-8"))
+    cell = aggregate["dimensions"]["question_answering"]["correct_ratio"]
+    shown = f"{cell['value']:.3f}".removeprefix("0")
+    assert shown in table.output
+    assert shown in reader.text
+    assert any(tip.startswith(f"{cell['metric_id']}: strict") for tip in reader.tips)
+    assert any("95 % interval" in tip and "4 conversations" in tip for tip in reader.tips)
+    assert "unsupported: host-side reference row" in " ".join(reader.tips)
+    assert "Mine & yours" in reader.text
+    assert aggregate["judge"] in reader.text
+    assert aggregate["answerer"] in reader.text
     assert reader.fetched == []
 
 
-def test_links_lead_from_the_page_to_the_run(tmp_path: Path) -> None:
-    a_run(tmp_path / "my runs" / "BM25", "BM25")
+def test_links_lead_from_the_page_to_the_run(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "pages" / "report.html"
-    links = read(page(rows_under([tmp_path / "my runs"]), out, "x")).links
-    assert "../my%20runs/BM25/" in links
-    anchors = [link for link in links if link.startswith("#")]
-    assert len(anchors) == 1
+    reader = read(page(rows_under([runs]), out, "x"))
+    assert "../my%20runs/Oracle/" in reader.links
+    inside = [link.removeprefix("#") for link in reader.links if link.startswith("#")]
+    assert len(inside) == len(ROWS)
+    assert set(inside) <= reader.ids
 
 
-def test_names_are_text_and_not_markup(tmp_path: Path) -> None:
-    a_run(tmp_path / "x", "<script>alert(1)</script>")
-    text = page(rows_under([tmp_path / "x"]), tmp_path / "r.html", "x")
-    assert "<script" not in text
-    assert read(text).fetched == []
+def test_names_are_text_and_not_markup(runs: Path, tmp_path: Path) -> None:
+    change(runs / "Oracle", row="<script>alert(1)</script>", notes=['<img src="x">'])
+    reader = read(page(rows_under([runs]), tmp_path / "r.html", "<b>"))
+    assert reader.fetched == []
+    assert "<script>alert(1)</script>" in reader.text
+    assert '<img src="x">' in reader.text
 
 
-def test_what_cannot_be_compared_stands_apart(tmp_path: Path) -> None:
-    a_run(tmp_path / "a" / "BM25", "BM25")
-    a_run(tmp_path / "a" / "Other", "Other")
-    a_run(tmp_path / "b" / "BM25", "BM25", judge="gold_found-1")
-    rows = rows_under([tmp_path])
-    assert [[row.aggregate["row"] for row in group] for group in groups(rows)] == [
-        ["BM25", "Other"],
-        ["BM25"],
-    ]
-    assert read(page(rows, tmp_path / "r.html", "x")).open == []
-    assert page(rows, tmp_path / "r.html", "x").count("<table>") == 2
+def test_what_cannot_be_compared_stands_apart(runs: Path, tmp_path: Path) -> None:
+    together = page(rows_under([runs]), tmp_path / "r.html", "x")
+    change(runs / "Oracle", dataset_sha256="0" * 64)
+    apart = page(rows_under([runs]), tmp_path / "r.html", "x")
+    assert apart.count("<h2>") == together.count("<h2>") + 1
+
+
+def test_the_same_row_twice_is_two_rows(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "Oracle", runs / "again" / "Oracle")
+    rows = rows_under([runs, runs / "Oracle"])
+    assert len(rows) == 3
+    reader = read(page(rows, tmp_path / "r.html", "x"))
+    assert len({link for link in reader.links if link.startswith("#")}) == 3
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
@@ -126,14 +138,16 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
         rows_under([tmp_path])
     with pytest.raises(UsageError, match="there is no folder"):
         rows_under([tmp_path / "nowhere"])
+    (tmp_path / "aggregate_metrics.json").write_text("{", encoding="utf-8")
+    with pytest.raises(UsageError, match="is damaged"):
+        rows_under([tmp_path])
 
 
-def test_the_verb_writes_the_page(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "runs" / "BM25", "BM25")
+def test_the_verb_writes_the_page(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "report.html"
-    done = CliRunner().invoke(app, ["report", str(run), "-o", str(out), "--title", "T"])
+    done = CliRunner().invoke(app, ["report", str(runs), "-o", str(out), "--title", "T"])
     assert done.exit_code == 0, done.output
     assert "<title>T</title>" in out.read_text(encoding="utf-8")
-    assert str(out) in done.output
+    assert done.stdout == f"{out}\n"
     refused = CliRunner().invoke(app, ["report", str(tmp_path / "none"), "-o", str(out)])
     assert refused.exit_code == 2
