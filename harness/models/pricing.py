@@ -7,26 +7,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness import strict_yaml
 from harness.models.routes import Route
 from harness.models.usage import Tokens
-from harness.outcomes import DataError, Problem
+from harness.outcomes import DataError
 
 SHIPPED = Path(__file__).with_name("pricing.yaml")
 
-_Amount = float | Literal["unknown"]
+_Amount = Annotated[float, Field(ge=0)] | Literal["unknown"]
 
 
 class PriceEntry(BaseModel):
     """One model in the YAML file: US dollars per million tokens."""
 
     model_config = ConfigDict(extra="forbid")
-    input: _Amount = Field(ge=0)
-    output: _Amount = Field(ge=0)
+    input: _Amount
+    output: _Amount
     cached_input: _Amount = "unknown"
     seen: str
 
@@ -103,8 +103,6 @@ def _read(path: Path) -> PriceFile:
     except ValidationError as error:
         known = {"schema": "1", "sections": "prices by route"}
         raise DataError(strict_yaml.problems_of(error, path, lines, known)) from None
-    except TypeError as error:
-        raise DataError([Problem(str(error), str(path))]) from None
 
 
 def _price(entry: PriceEntry) -> Price | None:

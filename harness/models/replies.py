@@ -140,7 +140,7 @@ def _json(request: Admitted, data: bytes) -> Any:
         _bad(request, f"a body that is not UTF-8: {error.reason}")
     except (ValueError, RecursionError) as error:
         _bad(request, f"a body that is not JSON: {error}")
-    if "\\ud" in text.lower() and _has_half_character(value):
+    if (b"\\ud" in data or b"\\uD" in data) and _has_half_character(value):
         _bad(request, "half a character (a lone surrogate)")
     return value
 

@@ -58,7 +58,7 @@ def failure_in(gateway: Gateway, params: dict[str, Any] | None = None) -> dict[s
         ("html", {}, "MODEL_BAD_REPLY", 3),
         ("half_character", {}, "MODEL_BAD_REPLY", 3),
         ("error_in_200", {}, "MODEL_UPSTREAM", 6),
-        ("huge", {"megabytes": 61}, "MODEL_REPLY_TOO_LARGE", 1),
+        ("huge", {"megabytes": 64}, "MODEL_REPLY_TOO_LARGE", 1),
     ],
 )
 def test_a_fault_that_stays(
