@@ -35,7 +35,7 @@ def aggregate(
         plan: how many ``sessions`` and ``questions`` were planned (the manifest's).
         preset: the judge that graded them.
         heading: what names the table: ``row``, ``dataset``, ``answerer``, ``sandbox``, ``top_k``,
-            ``max_k``, ``notes``, ``reference`` (a host-side row, out of ranking) and whatever else;
+            ``max_k``, ``full_context``, ``reference`` (a host-side row, out of ranking) and so on;
             it is carried into the aggregate.
 
     Raises:
@@ -43,7 +43,9 @@ def aggregate(
     """
     head = dict(heading or {})
     top_k = int(head.get("top_k", 5))
-    sums = Accumulator(preset.id, top_k, depths_of(top_k, int(head.get("max_k", top_k))))
+    depths = depths_of(top_k, int(head.get("max_k", top_k)))
+    whole = bool(head.get("full_context"))
+    sums = Accumulator(preset.id, top_k, depths, whole_context=whole)
     for line in session_lines:
         sums.add_session(line)
     for line in qa_lines:

@@ -103,9 +103,10 @@ def title(heading: Mapping[str, Any], preset: Preset, top_k: int) -> str:
 def _measurements(sums: Accumulator) -> JSONObject:
     """Times in ms (host: seen from outside; box: inside the adapter), sizes by session."""
     sizes = sorted(sums.sizes.items())
+    depth = "all" if sums.whole_context else str(sums.top_k)
     return {
         "latency_ms": {name: _spread(times) for name, times in sorted(sums.times.items())},
-        "context_tokens": {"metric_id": f"{CONTEXT_TOKENS}@{sums.top_k}", **_spread(sums.context)},
+        "context_tokens": {"metric_id": f"{CONTEXT_TOKENS}@{depth}", **_spread(sums.context)},
         "memory_size": [
             {
                 "position": position,

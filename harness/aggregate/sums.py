@@ -24,7 +24,7 @@ from harness.records import SCHEMA_VERSION, qa_from_json, session_from_json, to_
 
 JSONObject = Mapping[str, Any]
 
-#: The token count of contexts, by name: tokens of ``harness.adapter.text``, top k items only.
+#: The token count of contexts, by name: ``harness.adapter.text`` over what is answered from.
 CONTEXT_TOKENS = "context_tokens/memrig-text-1"
 
 
@@ -172,9 +172,18 @@ class Accumulator:
         judge: the preset id that every line must have been graded by.
         top_k: the depth that is scored.
         depths: the k of recall@k and nDCG@k.
+        whole_context: the row is read whole, whatever the depth (its context is all it returned).
     """
 
-    def __init__(self, judge: str, top_k: int = 5, depths: Sequence[int] = (5,)) -> None:
+    def __init__(
+        self,
+        judge: str,
+        top_k: int = 5,
+        depths: Sequence[int] = (5,),
+        *,
+        whole_context: bool = False,
+    ) -> None:
+        self.whole_context = whole_context
         self.judge, self.top_k, self.depths = judge, top_k, tuple(depths)
         self.sessions, self.questions = Units("sessions"), Units("questions")
         every = (*SESSION_NUMBERS, *QUESTION_NUMBERS)
@@ -214,7 +223,8 @@ class Accumulator:
         self._add_retrieval(line, status, graded.get("retrieval"))
         self._add_times(line, status)
         if status.has_result and line.get("retrieved") is not None:
-            texts = (item["text"] for item in line["retrieved"][: self.top_k])
+            read = line["retrieved"] if self.whole_context else line["retrieved"][: self.top_k]
+            texts = (item["text"] for item in read)
             self.context.append(sum(_token_count(text) for text in texts))
 
     def _graded(self, line: JSONObject) -> tuple[Status, JSONObject]:

@@ -8,6 +8,7 @@ its dimension becomes a footnote.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from harness.aggregate.compare import LEVEL, SAME, compare
 from harness.aggregate.dimensions import by_key
 from harness.aggregate.stats import holm
+from harness.judging.base import NEEDS_MODEL
 
 Aggregate = Mapping[str, Any]
 
@@ -235,14 +237,16 @@ def _marks(
         able = [index for index in ranked if _has(rows[index], key)]
         if len(able) > 1 and by_key(key).better != "none":
             smallest = min(smallest, _mark_column(rows, key, able, marks))
-    clusters = max(len(rows[index]["conversations"]["ids"]) for index in ranked)
-    legend = (
+    if not marks:
+        clusters = max(len(rows[index]["conversations"]["ids"]) for index in ranked)
+        return marks, [
+            f"no row is marked as better: with {clusters} conversations no difference can reach "
+            f"p < {LEVEL} (paired sign-flip; at best p = {smallest:.3g})"
+        ]
+    return marks, [
         f"{BEST} best, beyond chance; {TIED} not distinguishable from the best (paired sign-flip "
         f"over conversations, Holm over the column, p >= {LEVEL})"
-    )
-    if smallest >= LEVEL:
-        legend += f"; with {clusters} conversations no difference can reach p < {LEVEL}"
-    return marks, [legend]
+    ]
 
 
 def _mark_column(
@@ -257,12 +261,15 @@ def _mark_column(
     others = [index for index in able if index != best]
     results = [compare(rows[best], rows[index], [key])[0] for index in others]
     pairs = [(index, r.paired) for index, r in zip(others, results, strict=True) if r.paired]
+    smallest = min((paired.smallest_p for _, paired in pairs), default=1.0)
+    if smallest >= LEVEL:
+        return smallest  # no outcome could have been told from chance: a mark would say nothing
     adjusted = holm([paired.p for _, paired in pairs])
     tied = [index for (index, _), p in zip(pairs, adjusted, strict=True) if p >= LEVEL]
     for index in tied:
         marks[(index, key)] = TIED
     marks[(best, key)] = TIED if tied else BEST
-    return min((paired.smallest_p for _, paired in pairs), default=1.0)
+    return smallest
 
 
 # -- words ----------------------------------------------------------------------------------
@@ -288,7 +295,9 @@ def _hidden_notes(rows: Sequence[Aggregate], hidden: Sequence[str]) -> list[str]
     by_reason: dict[str, list[str]] = {}
     for key in hidden:
         cells = [found for row in rows if (found := _cell(row, key)) is not None]
-        reason = str(cells[0].get("na") or "not measured")
+        reasons = Counter(str(cell.get("na") or "not measured") for cell in cells)
+        structural = NEEDS_MODEL in reasons
+        reason = NEEDS_MODEL if structural else reasons.most_common(1)[0][0]
         by_reason.setdefault(reason, []).append(
             " ".join(HEADS[key]).replace("halluc.", "hallucination")
         )

@@ -269,6 +269,9 @@ def test_measurements() -> None:
     found = total(lines, [asked("a", 0, "Correct", retrieved=[item] * 7)])["measurements"]
     assert found["latency_ms"]["host.ingest"] == {"n": 3, "p50": 20.0, "p95": 29.0, "mean": 20.0}
     assert found["context_tokens"]["p50"] == 15  # of the first five items only
+    whole = total([], [asked("a", 0, "Correct", retrieved=[item] * 7)], full_context=True)
+    assert whole["measurements"]["context_tokens"]["p50"] == 21
+    assert whole["measurements"]["context_tokens"]["metric_id"].endswith("@all")
     assert [entry["items_mean"] for entry in found["memory_size"]] == [3, 4, 5]
     assert found["memory_size"][0]["state_bytes_mean"] == 2048
 
