@@ -66,6 +66,7 @@ class Setup:
     ``seed`` is this sample's own; ``options`` come from ``baseline.yaml`` and the command line;
     ``state_dir`` is the only folder that outlives a call; ``model_url`` and ``model_token`` are the
     loopback address and key of the box's model relay (absent where the baseline needs no model).
+    ``model_url`` ends in ``/v1`` and is what ``OPENAI_BASE_URL`` holds.
     """
 
     seed: int = 0
@@ -73,6 +74,16 @@ class Setup:
     state_dir: str = "/state"
     model_url: str | None = None
     model_token: str | None = None
+
+    def route_url(self, route: str) -> str:
+        """Where a vendor's SDK finds its own cloud in this box: the base URL of a declared route.
+
+        Raises:
+            ValueError: the box has no model relay.
+        """
+        if self.model_url is None:
+            raise ValueError(f"no route {route!r}: this box was started without routes")
+        return f"{self.model_url[: -len('/v1')]}/r/{route}"
 
 
 class MemoryAdapter(ABC):

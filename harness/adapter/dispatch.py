@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from . import records, wire
 from .contract import AdapterError, MemoryAdapter
@@ -40,6 +40,16 @@ class Seeding:
     apply: Callable[[int], None]
 
 
+class Clock(Protocol):
+    """What moves the box's clock; :class:`harness.adapter.clock.SessionClock` does."""
+
+    def set(self, moment: str | None) -> None:
+        """Go to a moment in ISO 8601, or stay where there is none."""
+
+    def real(self) -> None:
+        """Go back to the real time."""
+
+
 class Answer(NamedTuple):
     """A method's value, as plain JSON, and what was measured."""
 
@@ -56,6 +66,9 @@ class Dispatcher:
         pending_calls: how many of the box's model calls are open now.
         seeding: given where the box's random generators are its own; they start anew at ``reset``,
             which may name another sample (``{"sample": "s0002"}``).
+        clock: given where the box's clock follows the turns and the questions. Until the first
+            of a sample that has a date it is real.
+        take_degraded: why the call that ends now was degraded, by what happened beside it.
     """
 
     def __init__(
@@ -65,11 +78,15 @@ class Dispatcher:
         meter: Meter | None = None,
         pending_calls: Callable[[], int] = lambda: 0,
         seeding: Seeding | None = None,
+        clock: Clock | None = None,
+        take_degraded: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.adapter = adapter
         self._meter = meter or Meter(None)
         self._pending_calls = pending_calls
         self._seeding = seeding
+        self._clock = clock
+        self._take_degraded = take_degraded
         self._accepted: list[records.NormalizedTurn] = []
         self._methods: dict[str, Callable[[dict[str, Any]], Any]] = {
             "reset": self._reset,
@@ -97,11 +114,16 @@ class Dispatcher:
         try:
             value = run(params)
         except BaseException as error:
+            self._take_degraded()  # of this call, which has failed; not of the next one
             raise CallFailed(describe(error, call_id)) from error
         ms = (time.perf_counter() - started) * 1000
+        degraded = self._take_degraded()
         if method in ("end_session", "snapshot_memories"):
             self._meter.measure_state()
-        return Answer(value, self.meta(ms))
+        meta = self.meta(ms)
+        if degraded:
+            meta["degraded"] = list(degraded)
+        return Answer(value, meta)
 
     def meta(self, ms: float = 0.0) -> dict[str, Any]:
         """What every result carries beside its value."""
@@ -121,6 +143,8 @@ class Dispatcher:
             self._seeding.apply(seed)
             self.adapter.setup = replace(self.adapter.setup, seed=seed)
         self._accepted = []
+        if self._clock is not None:
+            self._clock.real()
         self.adapter.reset()
         self.adapter.forget_difference()
         return {}
@@ -138,6 +162,7 @@ class Dispatcher:
             done = 0
         self._accepted = turns[:done]
         for turn in turns[done:]:
+            self._set_clock(turn.time)
             self.adapter.ingest_turn(turn)
             self._accepted.append(turn)
         self._accepted = []
@@ -163,10 +188,19 @@ class Dispatcher:
         if params["top_k"] < 1:
             raise InvalidParams(f"top_k is {params['top_k']}, not at least 1")
         query = _record(records.Query, params["query"])
+        self._set_clock(query.time)
         found = self.adapter.retrieve(query, params["top_k"])
         if not isinstance(found, records.RetrievalRecord):
             raise _wrong_type("retrieve", "a RetrievalRecord", found)
         return {"items": _outgoing_list(records.RetrievedItem, found.items)}
+
+    def _set_clock(self, moment: str | None) -> None:
+        if self._clock is None:
+            return
+        try:
+            self._clock.set(moment)
+        except ValueError as error:
+            raise InvalidParams(f"{moment!r} is no moment: {error}") from None
 
     def _get_capabilities(self, params: dict[str, Any]) -> Any:
         _take(params)

@@ -15,7 +15,8 @@ from . import wire
 
 MAX_OUTSTANDING = 64
 
-_Answer = Union[wire.Result, wire.Failure]
+#: How the host answers a request.
+Answer = Union[wire.Result, wire.Failure]
 
 
 class ModelCallFailed(Exception):
@@ -41,7 +42,7 @@ class ModelPort:
         self._send = send
         self._slots = threading.Semaphore(max_outstanding)
         self._lock = threading.Lock()
-        self._waiting: dict[int, queue.SimpleQueue[_Answer]] = {}
+        self._waiting: dict[int, Callable[[Answer], None]] = {}
         self._last_id = 0
         self._pending = 0
 
@@ -62,45 +63,79 @@ class ModelPort:
             TimeoutError: no answer in time.
             wire.MessageTooLarge, wire.NotJson: the request cannot be sent.
         """
-        answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self.start(params, answers.put)
+        try:
+            answer = answers.get(timeout=timeout)
+        except queue.Empty:
+            raise TimeoutError(f"no answer to model.call within {timeout} s") from None
+        return value_of(answer)
+
+    def start(
+        self,
+        params: dict[str, Any],
+        on_answer: Callable[[Answer], None],
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Ask the host and go on; waits only for a free slot and for the pipe.
+
+        Args:
+            params: the request, plain JSON.
+            on_answer: given the answer, by the thread that reads the pipe. It must not wait.
+            wanted: asked when there is a slot. Where nobody waits any more, nothing is sent.
+
+        Returns:
+            Whether it was sent.
+
+        Raises:
+            wire.MessageTooLarge, wire.NotJson: the request cannot be sent.
+        """
         with self._lock:
             self._pending += 1
         self._slots.acquire()
         with self._lock:
             self._last_id += 1
             call_id = self._last_id
-            self._waiting[call_id] = answers
+            self._waiting[call_id] = on_answer
+        if not wanted():
+            self._settle(call_id)
+            return False
         try:
             self._send(wire.Request(call_id, "model.call", params))
         except BaseException:
             self._settle(call_id)
             raise
-        try:
-            answer = answers.get(timeout=timeout)
-        except queue.Empty:
-            raise TimeoutError(f"no answer to model.call within {timeout} s") from None
-        if isinstance(answer, wire.Failure):
-            raise ModelCallFailed(answer.kind, answer.message)
-        if not isinstance(answer.value, dict):
-            raise ModelCallFailed("PROTOCOL", "the host's answer is no object")
-        return answer.value
+        return True
 
-    def deliver(self, answer: _Answer) -> None:
+    def deliver(self, answer: Answer) -> None:
         """Hand an answer of the host to whoever waits for it; called by the reader thread.
 
         Raises:
             wire.ProtocolError: nobody asked.
         """
-        answers = self._settle(answer.id)
-        if answers is None:
+        on_answer = self._settle(answer.id)
+        if on_answer is None:
             raise wire.ProtocolError(f"an answer to model.call {answer.id}, which is not open")
-        answers.put(answer)
+        on_answer(answer)
 
-    def _settle(self, call_id: int) -> queue.SimpleQueue[_Answer] | None:
+    def _settle(self, call_id: int) -> Callable[[Answer], None] | None:
         with self._lock:
-            answers = self._waiting.pop(call_id, None)
-            if answers is None:
+            on_answer = self._waiting.pop(call_id, None)
+            if on_answer is None:
                 return None
             self._pending -= 1
         self._slots.release()
-        return answers
+        return on_answer
+
+
+def value_of(answer: Answer) -> dict[str, Any]:
+    """What the host answered.
+
+    Raises:
+        ModelCallFailed: it said no.
+    """
+    if isinstance(answer, wire.Failure):
+        raise ModelCallFailed(answer.kind, answer.message)
+    if not isinstance(answer.value, dict):
+        raise ModelCallFailed("PROTOCOL", "the host's answer is no object")
+    return answer.value

@@ -9,7 +9,8 @@ One thread reads and never writes; when the host is gone it ends the box at once
 adapter is. One lock guards writing. The adapter runs in the main thread.
 
 Environment: ``MEMRIG_STATE_DIR`` (default ``/state``), ``MEMRIG_DISK_BYTES`` (its limit),
-``MEMRIG_OWN_CGROUP=1`` (the control group's counters are this box's own).
+``MEMRIG_OWN_CGROUP=1`` (the control group's counters are this box's own), ``MEMRIG_CLOCK``
+(``session``: the clock follows the turns; default ``real``).
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import seeding, wire
 from .contract import MemoryAdapter, Setup
@@ -34,6 +36,10 @@ from .dispatch import CallFailed, Dispatcher, InvalidParams, Seeding, capabiliti
 from .fingerprint import folder_sha256
 from .meter import Meter, watch_disk
 from .modelport import ModelPort
+
+if TYPE_CHECKING:  # both are imported where they are used, for most boxes use neither
+    from .clock import SessionClock
+    from .relay import Relay
 
 __all__ = ["Channel", "Dispatcher", "ModelPort", "main", "model_port"]
 
@@ -111,6 +117,7 @@ class Server:
         self._state_dir = Path(os.environ.get("MEMRIG_STATE_DIR", "/state"))
         self._meter = Meter(self._state_dir, own_cgroup=os.environ.get("MEMRIG_OWN_CGROUP") == "1")
         self._dispatcher: Dispatcher | None = None
+        self._relay: Relay | None = None
         self.port = ModelPort(channel.send)
 
     def run(self) -> NoReturn:
@@ -179,8 +186,12 @@ class Server:
             "rss": self._meter.rss(),
             "oom_kills": self._meter.oom_kills(),
             "state_bytes": self._meter.state_bytes,
-            "pending_calls": self.port.pending(),
+            "pending_calls": self._pending_calls(),
         }
+
+    def _pending_calls(self) -> int:
+        queued = self._relay.queued() if self._relay is not None else 0
+        return self.port.pending() + queued
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         if self._dispatcher is not None:
@@ -194,21 +205,46 @@ class Server:
             raise InvalidParams("seed must be an integer and sample a text")
         if not isinstance(options, dict) or not isinstance(spec, str):
             raise InvalidParams("options must be an object and adapter a text")
+        routes = params.get("routes", [])
+        if not isinstance(routes, list) or not all(isinstance(name, str) for name in routes):
+            raise InvalidParams("routes must be a list of names")
         _require_writable(self._state_dir)
+        relay = self._open_relay() if routes else None
+        clock = _session_clock()
         seed = seeding.seed_of(run_seed, sample)
         generators = seeding.Generators(seed)
         adapter_class, folder = load_adapter(spec)
-        setup = Setup(seed=seed, options=options, state_dir=str(self._state_dir))
+        setup = Setup(
+            seed=seed,
+            options=options,
+            state_dir=str(self._state_dir),
+            model_url=relay.url if relay else None,
+            model_token=relay.token if relay else None,
+        )
         adapter = adapter_class(setup)
         self._dispatcher = Dispatcher(
             adapter,
             meter=self._meter,
-            pending_calls=self.port.pending,
+            pending_calls=self._pending_calls,
+            clock=clock,
+            take_degraded=relay.take_degraded if relay else tuple,
             seeding=Seeding(
                 sample, lambda other: seeding.seed_of(run_seed, other), generators.apply
             ),
         )
-        return hello(adapter, folder_sha256(folder))
+        return hello(adapter, folder_sha256(folder), "session" if clock else "real")
+
+    def _open_relay(self) -> Relay:
+        """Open the model server and tell SDKs of it, before anything third-party is imported."""
+        from .relay import Relay
+
+        def failed(error: BaseException) -> None:
+            trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            _leave(1, f"memrig: the model relay failed\n{trace}")
+
+        self._relay = Relay(self.port, failed)
+        os.environ.update(self._relay.environment())
+        return self._relay
 
     def _over_disk(self, size: int) -> None:
         limit = os.environ["MEMRIG_DISK_BYTES"]
@@ -216,6 +252,18 @@ class Server:
             wire.EXIT_DISK_LIMIT,
             f"memrig: {self._state_dir} holds {size} bytes, over its limit of {limit}",
         )
+
+
+def _session_clock() -> SessionClock | None:
+    """What moves the clock, where ``MEMRIG_CLOCK`` asks for it."""
+    kind = os.environ.get("MEMRIG_CLOCK", "real")
+    if kind not in ("real", "session"):
+        raise InvalidParams(f"MEMRIG_CLOCK is {kind!r}, neither real nor session")
+    if kind == "real":
+        return None
+    from .clock import SessionClock
+
+    return SessionClock()
 
 
 def load_adapter(spec: str) -> tuple[type[MemoryAdapter], Path]:
@@ -234,14 +282,18 @@ def load_adapter(spec: str) -> tuple[type[MemoryAdapter], Path]:
     return adapter_class, Path(str(module.__file__)).parent
 
 
-def hello(adapter: MemoryAdapter, adapter_sha256: str) -> dict[str, Any]:
-    """What a box says about itself: protocol, Python, installed packages, adapter, capabilities."""
+def hello(adapter: MemoryAdapter, adapter_sha256: str, clock: str = "real") -> dict[str, Any]:
+    """What a box says about itself: protocol, Python, packages, adapter, capabilities, clock.
+
+    ``clock``: ``real``, or ``session`` where "now" is the time of the turn or of the question.
+    """
     return {
         "protocol": wire.PROTOCOL,
         "python": platform.python_version(),
         "packages": dict(_packages()),
         "adapter_sha256": adapter_sha256,
         "capabilities": capabilities_of(adapter),
+        "clock": clock,
     }
 
 
