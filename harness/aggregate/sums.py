@@ -336,10 +336,10 @@ def _why_skipped(line: JSONObject, status: Status) -> str:
     return f"unsupported: {told.splitlines()[0]}" if told else "unsupported"
 
 
-_COUNTED_LENGTH = 4000
+_COUNTED_LENGTH = 2000
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _cached_count(text: str) -> int:
     return len(tokens(text))
 

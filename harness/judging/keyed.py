@@ -98,7 +98,7 @@ def _compile(sample: Sample) -> _SampleKeys:
 class KeyedJudge:
     """Holds the compiled keys of the few samples that are being judged now."""
 
-    _KEPT = 16
+    _KEPT = 4
 
     def __init__(self, refusals: Refusals) -> None:
         self._refusals = refusals

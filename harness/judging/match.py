@@ -85,10 +85,10 @@ def canonical(text: str) -> str:
     return text
 
 
-_CACHED_LENGTH = 4000
+_CACHED_LENGTH = 2000
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=4096)
 def _canonical_cached(text: str) -> str:
     return canonical(text)
 
@@ -177,7 +177,7 @@ class CompiledKey:
         return False
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=4096)
 def compile_key(key: Key) -> CompiledKey:
     """Compile a key.
 
