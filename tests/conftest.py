@@ -79,6 +79,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
         items[:] = taken
     for item in taken:
+        if _has(item, "docker") and not _has(item, "xdist_group"):
+            # One after another: any start of a container reaps what dead hosts left, and a test
+            # about such leftovers must not lose them to its neighbour.
+            item.add_marker(pytest.mark.xdist_group("engine"))
         if (_has(item, "docker") or wanted) and not engine_answers():
             item.add_marker(pytest.mark.skip(reason=REMEDIES["docker"]))
         elif _has(item, "data") and data_folder() is None:
