@@ -168,6 +168,11 @@ class BaselineFile(_Part):
     needs: list[str] = Field(
         default_factory=list, description="models it cannot do without: chat, embeddings, vision"
     )
+    clock: Literal["real", "session"] = Field(
+        "real",
+        description="session: the box's Python clock is at the turn's or question's own time; "
+        "needs time-machine>=3 in requirements.lock",
+    )
     runs_model_output: bool = Field(
         False, description="it executes text that a model wrote; a venv box then needs --unsafe"
     )

@@ -77,12 +77,18 @@ class Baseline:
     needs: tuple[str, ...] = ()
     update_semantics: str = "append_only"
     runs_model_output: bool = False
+    clock: Literal["real", "session"] = "real"
     aliases: tuple[str, ...] = ()
     notes: str = ""
     paper: str | None = None
     licence: str = "unknown"
     homepage: str | None = None
     host_side: bool = False
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that its boxes get beside those that every box gets."""
+        return {"MEMRIG_CLOCK": self.clock} if self.clock != "real" else {}
 
     @property
     def home(self) -> Path:
@@ -288,6 +294,7 @@ def rows_of(file: BaselineFile, folder: Path) -> list[Baseline]:
         needs=tuple(file.needs),
         update_semantics=file.update_semantics,
         runs_model_output=file.runs_model_output,
+        clock=file.clock,
         aliases=_shorts(file, file.name),
         notes=file.notes,
         paper=file.paper,

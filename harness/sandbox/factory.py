@@ -66,7 +66,8 @@ class ImageLauncher:
             limits=self._baseline.limits,
             engine=self._engine,
             labels=self._labels,
-            facts={**built.facts, "network": "none"},
+            env=self._baseline.environment,
+            facts={**built.facts, "network": "none", "clock": self._baseline.clock},
         )
         return self._container.prepare()
 

@@ -325,6 +325,7 @@ class VenvLauncher:
         entry = [python, "-I", str(_ENTER), "none" if network.isolated else "host"]
         facts = {**made.facts, "network": "none" if network.isolated else "host"}
         facts["network_note"] = network.note
+        facts["clock"] = self._baseline.clock
         self._process = ProcessLauncher(
             argv=[*entry, python, "-m", "harness.adapter.serve"],
             env={
@@ -333,6 +334,7 @@ class VenvLauncher:
                 "PYTHONPATH": os.pathsep.join(made.python_path),
                 "PYTHONSAFEPATH": "1",
                 "PYTHONUNBUFFERED": "1",
+                **self._baseline.environment,
             },
             cwd=None,
             adapter=self._baseline.adapter,
