@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,11 +54,11 @@ def compare(
     if as_json:
         typer.echo(json.dumps(_plain(a, b, results), ensure_ascii=False, indent=2))
         return
-    for line in _told(a, b, results):
+    for line in [*_told(a, b, results), *_unclustered(run_a, run_b)]:
         typer.echo(line)
 
 
-def _told(a: dict[str, Any], b: dict[str, Any], results: list[Compared]) -> list[str]:
+def _told(a: Mapping[str, Any], b: Mapping[str, Any], results: list[Compared]) -> list[str]:
     from harness.report.layout import HEADS
 
     name_a, name_b = _names(a, b)
@@ -83,11 +84,28 @@ def _told(a: dict[str, Any], b: dict[str, Any], results: list[Compared]) -> list
     return lines
 
 
+def _unclustered(run_a: Path, run_b: Path) -> list[str]:
+    """McNemar on single questions, for readers who know it; it ignores that they are clustered."""
+    from harness.aggregate.compare import discordant
+    from harness.runs import Run
+    from harness.runs.directory import JUDGED_QUESTIONS
+
+    lines = (Run.open(run).judged(JUDGED_QUESTIONS) for run in (run_a, run_b))
+    found = discordant(*lines)
+    if found is None:
+        return []
+    return [
+        f"Question by question: only A right {found.only_a}, only B right {found.only_b} of "
+        f"{found.both_asked}; exact McNemar p = {found.p:.4f} (unclustered: too small where "
+        "questions of one conversation go together)."
+    ]
+
+
 def _n(value: float | None) -> str:
     return "N/A" if value is None else f"{value:.3f}"
 
 
-def _names(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, str]:
+def _names(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[str, str]:
     names = str(a.get("row", "A")), str(b.get("row", "B"))
     return names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
 
@@ -104,7 +122,7 @@ def verdict(entry: Compared) -> str:
     if pair.difference == 0:
         return "equal"
     if pair.smallest_p >= LEVEL:
-        return f"too few conversations (p is at least {pair.smallest_p:.3g})"
+        return "too few conversations to tell"
     if pair.p < LEVEL:
         return "not distinguishable after Holm"
     return "not distinguishable"
@@ -117,9 +135,12 @@ def _too_few(results: list[Compared]) -> list[str]:
     if best * len(pairs) < LEVEL:
         return []
     most = max(pair.conversations for pair in pairs)
+    advice = "Use more conversations."
+    if best < LEVEL:
+        advice = "Compare one with --metric, or use more conversations."
     return [
         f"With {most} conversations p is at least {best:.3g}; of {len(pairs)} numbers at once none "
-        f"can pass p < {LEVEL}. Compare one with --metric, or use more conversations."
+        f"can pass p < {LEVEL}. {advice}"
     ]
 
 
@@ -138,7 +159,7 @@ def _summary(results: list[Compared], name_a: str, name_b: str) -> str:
     return "; ".join(parts) + ". Elsewhere they are not distinguishable."
 
 
-def _plain(a: dict[str, Any], b: dict[str, Any], results: list[Compared]) -> dict[str, Any]:
+def _plain(a: Mapping[str, Any], b: Mapping[str, Any], results: list[Compared]) -> dict[str, Any]:
     from dataclasses import asdict
 
     numbers = [

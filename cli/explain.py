@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,7 +66,7 @@ def explain(
     typer.echo(_as_json(found) if as_json else "\n".join(_told(found, limit)))
 
 
-def _numbers(aggregate: dict[str, Any], run: Path) -> list[str]:
+def _numbers(aggregate: Mapping[str, Any], run: Path) -> list[str]:
     lines = [str(aggregate["title"]), f"row {aggregate.get('row')}", ""]
     for dimension, numbers in aggregate["dimensions"].items():
         for name, cell in numbers.items():
@@ -76,6 +77,8 @@ def _numbers(aggregate: dict[str, Any], run: Path) -> list[str]:
 
 
 def _told(found: Explanation, limit: int) -> list[str]:
+    from harness.aggregate.stats import wilson
+
     cell = found.cell
     lines = [f"{found.key} = {found.metric_id}", found.how]
     if cell["value"] is None:
@@ -88,6 +91,11 @@ def _told(found: Explanation, limit: int) -> list[str]:
         bounds = cell["interval"]
         told = f"{bounds[0]:.4f} to {bounds[1]:.4f}" if bounds else f"none ({cell['no_interval']})"
         lines.append(f"95 % interval over {cell['clusters']} conversations: {told}")
+        if found.numerator.denominator == 1 and cell["unit"] != "sessions":
+            low, high = wilson(int(found.numerator), found.denominator) or (0.0, 1.0)
+            lines.append(
+                f"Wilson, unclustered (as if all were independent): {low:.4f} to {high:.4f}"
+            )
     lines += [f"{count} records without it: {why}" for why, count in found.without.items()]
     for unit in found.units[:limit]:
         after = ", after a failed session" if unit.after_failure else ""

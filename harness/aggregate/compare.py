@@ -5,13 +5,13 @@ Reads two aggregates; everything needed stands in their ``conversations``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.aggregate.dimensions import by_key
-from harness.aggregate.stats import Paired, holm, sign_flip
-from harness.outcomes import RunError
+from harness.aggregate.stats import Paired, holm, mcnemar, sign_flip
+from harness.outcomes import RunError, Status
 
 Aggregate = Mapping[str, Any]
 
@@ -85,6 +85,47 @@ def compare(
         Compared(e.key, e.a, e.b, e.paired, next(adjusted), None) if e.paired is not None else e
         for e in made
     ]
+
+
+@dataclass(frozen=True)
+class Discordant:
+    """Questions that only one of two rows got right, and the exact McNemar p.
+
+    Unclustered: it takes questions as independent, which those of one conversation are not.
+    """
+
+    only_a: int
+    only_b: int
+    both_asked: int
+
+    @property
+    def p(self) -> float:
+        """Two-sided."""
+        return mcnemar(self.only_a, self.only_b)
+
+
+def discordant(a: Iterable[Mapping[str, Any]], b: Iterable[Mapping[str, Any]]) -> Discordant | None:
+    """Count over the judged question lines of two rows; None where neither has verdicts."""
+    rights = _right(a)
+    only_a = only_b = both = 0
+    for place, right in _right(b).items():
+        if place in rights:
+            both += 1
+            only_a += rights[place] and not right
+            only_b += right and not rights[place]
+    return Discordant(only_a, only_b, both) if both else None
+
+
+def _right(lines: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], bool]:
+    """Whether each question was answered right, strictly, by (sample, position)."""
+    found = {}
+    for line in lines:
+        block = line["eval"]["answer"]
+        status = Status(line["eval"].get("status") or line["status"])
+        if "na" not in block and (status.has_result or status.is_failure):
+            place = (str(line["sample_id"]), int(line["position"]))
+            found[place] = block["verdict"] == "Correct"
+    return found
 
 
 def value_of(row: Aggregate, key: str) -> float | None:

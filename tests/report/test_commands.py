@@ -91,6 +91,7 @@ def test_compare(runs: Path) -> None:
     assert "not distinguishable after Holm" in text
     assert "With 6 conversations p is at least 0.0312" in text
     assert "A is better" in call("compare", runs / "good", runs / "bad", "--metric", "recall")
+    assert "only B right 0 of 78; exact McNemar p = 0.0000 (unclustered" in text
     found = json.loads(call("compare", runs / "good", runs / "bad", "--json"))
     recall = next(n for n in found["numbers"] if n["key"] == "memory_recall.avg_recall")
     assert recall["paired"]["conversations"] == 6 and recall["a"] == 1.0
@@ -118,6 +119,7 @@ def test_explain_in_words(runs: Path) -> None:
     assert "memory_recall.avg_recall" in call("explain", runs / "bad")
     recall = call("explain", runs / "bad", "recall", "--limit", "2")
     assert "mean over the sessions" in recall and "missed (in no memory)" in recall
+    assert "Wilson, unclustered" in call("explain", runs / "bad", "qa")
     assert "rejected" in call("explain", runs / "bad", "interference", "--limit", "99")
     assert "updated (new value in memory" in call(
         "explain", runs / "bad", "update", "--limit", "99"
