@@ -13,7 +13,7 @@ from harness.models.cassette import Place
 from harness.models.failures import Refused, UpstreamFailure
 from harness.models.gateway import Gateway, Served
 from harness.models.hints import SchemaHint, apply_hints
-from harness.models.order import PATIENCE_S, ReleaseOrder
+from harness.models.order import GAP_S, PATIENCE_S, ReleaseOrder
 from harness.models.policy import Request
 from harness.models.routes import EMBEDDINGS, Route
 from harness.models.rows import Caller
@@ -90,7 +90,7 @@ class BoxCalls:
         routes: names of the further routes (vendors' clouds) that the baseline declares.
         hints: schema hints; used only where the route's requests go to the embedded provider.
         repeat: index of the repeated run; part of every key.
-        patience_s: how long a recorded order is waited for.
+        patience_s, gap_s: how recorded orders are kept; see :class:`ReleaseOrder`.
     """
 
     def __init__(
@@ -104,6 +104,7 @@ class BoxCalls:
         hints: Sequence[SchemaHint] = (),
         repeat: int = 0,
         patience_s: float = PATIENCE_S,
+        gap_s: float = GAP_S,
     ) -> None:
         self._gateway = gateway
         self._system, self._sample = system, sample
@@ -115,13 +116,7 @@ class BoxCalls:
         self._number = 0
         self._background = _Open("background", None, None)
         self._open = self._background
-        cassette = gateway.backend.cassette
-        self._order = ReleaseOrder(
-            lambda number, key: (
-                cassette.order_of(self._place(number), key) if cassette is not None else []
-            ),
-            patience_s,
-        )
+        self._order = ReleaseOrder(self._recorded_order, patience_s, gap_s)
 
     @contextmanager
     def during(self, stage: str, session: str | None = None) -> Iterator[CallReport]:
@@ -175,6 +170,13 @@ class BoxCalls:
             call.count(out_of_turn=int(not in_turn))
         headers = {"content-type": "application/json", "x-memrig-cache": served.cache}
         return {"status": served.reply.status, "headers": headers, "body": served.reply.body}
+
+    def _recorded_order(self, number: int, key: str) -> list[str]:
+        backend = self._gateway.backend
+        if backend.cassette is None:
+            return []
+        place, resumes = self._place(number), backend.mode == "record"
+        return backend.cassette.order_of(place, key, same_run=resumes)
 
     def _place(self, number: int | None) -> Place:
         return Place(self._gateway.run, self._system, self._sample, self._attempt, number)

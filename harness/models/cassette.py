@@ -118,18 +118,19 @@ class Cassette:
         rows = self._store.rows("SELECT line FROM calls WHERE run = ? ORDER BY rowid", (run,))
         return [json.loads(line) for (line,) in rows]
 
-    def order_of(self, place: Place, key: str) -> list[str]:
+    def order_of(self, place: Place, key: str, *, same_run: bool) -> list[str]:
         """The keys of one adapter call in the order in which their replies were completed.
 
-        Of the latest recording, other than the attempt of ``place`` itself, in which this adapter
-        call asked for ``key``; empty if none did.
+        Of the latest recording in which this adapter call asked for ``key``; empty if none did.
+        With ``same_run`` only earlier attempts of the run itself count: another run may ask for
+        other things, and waiting for them would be in vain.
         """
         at = (place.system, place.sample, place.call_no)
         latest = self._store.rows(
             "SELECT run, attempt FROM calls WHERE system = ? AND sample = ? AND call_no = ? "
-            "AND key = ? AND rank IS NOT NULL AND NOT (run = ? AND attempt = ?) "
+            "AND key = ? AND rank IS NOT NULL AND (NOT ? OR (run = ? AND attempt < ?)) "
             "ORDER BY rowid DESC LIMIT 1",
-            (*at, key, place.run, place.attempt if not self.read_only else None),
+            (*at, key, same_run, place.run, place.attempt),
         )
         if not latest:
             return []

@@ -7,18 +7,42 @@ holds a reply back until those that came before it, within the same adapter call
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 #: A reply whose turn does not come is let go after this: the box asks otherwise than it did.
 PATIENCE_S = 5.0
 
+#: Between a reply that is let go and the next one that waits for it. Their threads still have to
+#: write them to the pipe, and must not overtake each other on the way.
+GAP_S = 0.001
 
-@dataclass
+
 class _Call:
-    keys: list[str]
-    claimed: set[int] = field(default_factory=set)
-    released: set[int] = field(default_factory=set)
+    """The recorded order of one adapter call. ``next`` is the first place not yet let go."""
+
+    def __init__(self, keys: list[str]) -> None:
+        self.places: dict[str, deque[int]] = {}
+        for place, key in enumerate(keys):
+            self.places.setdefault(key, deque()).append(place)
+        self.next = 0
+        self.progress = time.monotonic()
+        self._released: set[int] = set()
+
+    def claim(self, key: str) -> int | None:
+        places = self.places.get(key)
+        return places.popleft() if places else None
+
+    def release(self, place: int) -> None:
+        self._released.add(place)
+        while self.next in self._released:
+            self._released.remove(self.next)
+            self.next += 1
+        self.progress = time.monotonic()
+
+    def give_up_before(self, place: int) -> None:
+        self.next = max(self.next, place)
 
 
 class ReleaseOrder:
@@ -28,13 +52,17 @@ class ReleaseOrder:
         recorded: (number of the adapter call, key) -> the keys of that call in their order; empty
             when the recording has no such call.
         patience_s: how long a turn is waited for without any other reply being let go.
+        gap_s: see :data:`GAP_S`.
     """
 
     def __init__(
-        self, recorded: Callable[[int, str], list[str]], patience_s: float = PATIENCE_S
+        self,
+        recorded: Callable[[int, str], list[str]],
+        patience_s: float = PATIENCE_S,
+        gap_s: float = GAP_S,
     ) -> None:
         self._recorded = recorded
-        self._patience_s = patience_s
+        self._patience_s, self._gap_s = patience_s, gap_s
         self._changed = threading.Condition()
         self._calls: dict[int, _Call] = {}
 
@@ -45,23 +73,26 @@ class ReleaseOrder:
         """
         with self._changed:
             call = self._calls.get(call_no)
-            if call is None:
+            if call is None or not call.places:
                 call = self._calls[call_no] = _Call(self._recorded(call_no, key))
-            mine = next(
-                (n for n, k in enumerate(call.keys) if k == key and n not in call.claimed), None
-            )
+            mine = call.claim(key)
             if mine is None:
                 return True
-            call.claimed.add(mine)
-            in_turn = True
-            while any(n not in call.released for n in range(mine)):
-                seen = len(call.released)
-                self._changed.wait(self._patience_s)
-                if len(call.released) == seen:
+            in_turn, waited = True, False
+            while call.next < mine:
+                waited = True
+                left = call.progress + self._patience_s - time.monotonic()
+                if left > 0:
+                    self._changed.wait(left)
+                else:
                     # They were not asked for this time. Waited for once, not by every follower.
                     in_turn = False
-                    call.released.update(range(mine))
+                    call.give_up_before(mine)
                     self._changed.notify_all()
-            call.released.add(mine)
+            if waited:
+                self._changed.wait_for(
+                    lambda: time.monotonic() >= call.progress + self._gap_s, self._gap_s
+                )
+            call.release(mine)
             self._changed.notify_all()
             return in_turn

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.models.gateway import Gateway
 from harness.models.ledger import read_rows
 from harness.models.rows import totals_of
 from harness.outcomes import ModelFailure
@@ -255,7 +257,7 @@ def test_replies_are_replayed_in_the_order_in_which_they_came(tmp_path: Path) ->
             assert together(gateway.for_box("RAG", "s0001")) == ["fast", "middle", "slow"]
         for run in ("r2", "r3", "r4"):
             with gateway_over(setup, tmp_path, mode="replay", run=run) as gateway:
-                box = gateway.for_box("RAG", "s0001")
+                box = gateway.for_box("RAG", "s0001", gap_s=0.05)
                 assert together(box) == ["fast", "middle", "slow"]
 
 
@@ -273,6 +275,36 @@ def test_a_recorded_order_that_cannot_be_kept_is_given_up_and_said(
         with box.during("end_session") as report:
             assert said(box(chat("two", temperature=0)))
         assert report.out_of_turn == 1
+
+
+def test_a_resumed_attempt_keeps_the_order_and_another_run_waits_for_nobody(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    setup = setup_for(server.url)
+
+    def names(gateway: Gateway, attempt: int, wanted: list[str]) -> list[str]:
+        box = gateway.for_box("RAG", "s0001", attempt=attempt, patience_s=30, gap_s=0.05)
+        order: list[str] = []
+
+        def one(name: str) -> None:
+            box(embed(name))
+            order.append(name)
+
+        with box.during("end_session"), ThreadPoolExecutor(4) as pool:
+            for future in [pool.submit(one, name) for name in wanted]:
+                future.result()
+        return order
+
+    with gateway_over(setup, tmp_path) as gateway:
+        box = gateway.for_box("RAG", "s0001")
+        with box.during("end_session"):
+            for name in ("c", "b", "a"):
+                box(embed(name))
+        assert names(gateway, 2, ["a", "b", "c"]) == ["c", "b", "a"]
+    began = time.monotonic()
+    with gateway_over(setup, tmp_path, run="r2") as gateway:
+        assert names(gateway, 1, ["a"]) == ["a"]
+    assert time.monotonic() - began < 5
 
 
 def test_at_most_so_many_requests_are_open_on_a_route(tmp_path: Path) -> None:
