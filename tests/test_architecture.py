@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -198,6 +199,13 @@ def _swallows_everything(handler: ast.ExceptHandler) -> bool:
 def test_modules_can_be_read_in_one_sitting(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= MODULE_LINES, f"{ids(path)} has {lines} lines"
+
+
+def test_test_modules_can_be_told_apart() -> None:
+    """Two test modules of one name in folders without ``__init__.py`` cannot both be imported."""
+    plain = [path for path in modules("tests") if not (path.parent / "__init__.py").exists()]
+    names = Counter(path.name for path in plain if path.name.startswith("test_"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_rules_can_fail(tmp_path: Path) -> None:
