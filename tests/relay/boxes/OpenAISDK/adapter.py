@@ -3,6 +3,8 @@
 A query is a JSON object ``{"do": NAME, ...}``; its one item is a JSON value.
 """
 
+# What systems do, on Python 3.9 too:
+# ruff: noqa: DTZ005, DTZ011, UP017, UP041, I001
 from __future__ import annotations
 
 import asyncio
@@ -14,6 +16,7 @@ import ssl
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 import uuid
 from typing import Any
@@ -92,8 +95,9 @@ class SDKAdapter(MemoryAdapter):
 
     def do_responses_stream(self, order: dict[str, Any]) -> Any:
         with self.client.responses.stream(model="gpt-test", input="hello", **order) as stream:
-            kinds = [event.type for event in stream]
-            return [kinds, stream.get_final_response().model_dump(exclude_unset=True)]
+            events = list(stream)
+        last = events[-1].response.model_dump(exclude_unset=True)
+        return [[event.type for event in events], last]
 
     def do_embed(self, order: dict[str, Any]) -> Any:
         made = self.client.embeddings.create(model="embed-test", **order)
@@ -127,7 +131,9 @@ class SDKAdapter(MemoryAdapter):
         return len(made.choices[0].message.content or "")
 
     def do_error(self, order: dict[str, Any]) -> Any:
-        """What the SDK raises, with its own retries on."""
+        """What the SDK raises, with its own retries on; ``bytes``: of a message of that length."""
+        if "bytes" in order:
+            order = {"messages": [{"role": "user", "content": "x" * order["bytes"]}]}
         try:
             self.do_chat(order)
         except openai.APIStatusError as error:
@@ -146,6 +152,42 @@ class SDKAdapter(MemoryAdapter):
 
     def do_give_up_and_fail(self, order: dict[str, Any]) -> Any:
         raise AdapterError("LLM_UNAVAILABLE", str(self.do_give_up(order)))
+
+    def do_leave_behind(self, order: dict[str, Any]) -> Any:
+        """Threads that ask and are still waiting when this call ends."""
+        self.left: list[str] = []
+
+        def ask() -> None:
+            made = self.client.with_options(max_retries=0).chat.completions.create(
+                model="gpt-test", messages=HELLO
+            )
+            self.left.append(str(made.choices[0].message.content))
+
+        self.threads = [threading.Thread(target=ask, daemon=True) for _ in range(order["n"])]
+        for thread in self.threads:
+            thread.start()
+
+    def do_left_behind(self, order: dict[str, Any]) -> Any:
+        """How many of them got their answer."""
+        for thread in self.threads:
+            thread.join(30)
+        return len(self.left)
+
+    def do_half_character(self, order: dict[str, Any]) -> Any:
+        """A body that JSON can spell and UTF-8 cannot hold."""
+        request = urllib.request.Request(
+            f"{self.setup.model_url}/chat/completions",
+            data=b'{"model": "gpt-test", "messages": [{"content": "\\ud83d"}]}',
+            headers={
+                "authorization": f"Bearer {self.setup.model_token}",
+                "content-type": "application/json",
+            },
+        )
+        try:
+            urllib.request.urlopen(request, timeout=10)
+        except urllib.error.HTTPError as error:
+            return [error.code, json.loads(error.read())["error"]["code"]]
+        return None
 
     def do_wrong_token(self, order: dict[str, Any]) -> Any:
         try:
