@@ -102,12 +102,14 @@ def table_of(board: Board) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
+    progress = [Text(progress_of(row)) for row in list(board.rows.values()) if not row.finished]
+    if not board.boxes:
+        return Group(*progress)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("row", "sample", "session", "questions", "calls", "retrieve p50", "failures", ""):
         table.add_column(name, justify="left" if name in ("row", "sample", "") else "right")
     for box in list(board.boxes.values()):
         table.add_row(*(Text(cell) for cell in cells(box)))
-    progress = [Text(progress_of(row)) for row in list(board.rows.values()) if not row.finished]
     return Group(table, *progress)
 
 
