@@ -112,8 +112,21 @@ VOLATILE = frozenset({"timings_ms", "box_ms", "box", "attempt", "log"})
 
 
 def to_json(record: SessionRecord | QARecord) -> JSONObject:
-    """Plain JSON of a record, all fields in order, absent ones as null."""
-    return dataclasses.asdict(record)
+    """Plain JSON of a record, all fields in order, absent ones as null.
+
+    Shares the wire records inside with the record (``dataclasses.asdict`` would copy a whole store
+    for every question): the result is for writing, not for changing.
+    """
+    data = _shallow(record)
+    for name in ("snapshot", "failure"):
+        part = data.get(name)
+        if part is not None:
+            data[name] = _shallow(part)
+    return data
+
+
+def _shallow(record: Any) -> JSONObject:
+    return {entry.name: getattr(record, entry.name) for entry in dataclasses.fields(record)}
 
 
 def session_from_json(line: JSONObject) -> SessionRecord:

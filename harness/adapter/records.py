@@ -11,8 +11,8 @@ refuses unknown and missing fields by name.
 from __future__ import annotations
 
 import dataclasses
-import typing
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 #: States of a stored memory. Only "active" is what the system believes now.
@@ -184,14 +184,33 @@ def capabilities_from(value: dict[str, Any]) -> Capabilities:
 Record = TypeVar("Record")
 
 
+@cache
+def _annotations(cls: type) -> dict[str, str] | None:
+    """Field name -> annotation of a record class; ``None`` for any other class.
+
+    Kept, because a store of a thousand memories crosses the pipe after every session.
+    """
+    if not dataclasses.is_dataclass(cls):
+        return None
+    return {entry.name: str(entry.type) for entry in dataclasses.fields(cls)}
+
+
 def to_wire(record: Any) -> Any:
     """Turn a record into plain JSON values; absent (``None``) fields are left out."""
-    if dataclasses.is_dataclass(record) and not isinstance(record, type):
-        pairs = ((f.name, getattr(record, f.name)) for f in dataclasses.fields(record))
-        return {name: to_wire(value) for name, value in pairs if value is not None}
+    cls = type(record)
+    if cls is str or record is None:
+        return record
     if isinstance(record, (list, tuple)):
         return [to_wire(value) for value in record]
-    return record
+    names = _annotations(cls)
+    if names is None:
+        return record
+    wire = {}
+    for name in names:
+        value = getattr(record, name)
+        if value is not None:
+            wire[name] = value if type(value) is str else to_wire(value)
+    return wire
 
 
 def from_wire(cls: type[Record], value: Any) -> Record:
@@ -202,13 +221,18 @@ def from_wire(cls: type[Record], value: Any) -> Record:
     """
     if not isinstance(value, dict):
         raise ValueError(f"{cls.__name__}: expected an object, got {type(value).__name__}")
-    fields = {f.name: f for f in dataclasses.fields(typing.cast(Any, cls))}
-    unknown = sorted(set(value) - set(fields))
-    if unknown:
-        raise ValueError(f"{cls.__name__}: unknown field {unknown[0]!r}")
+    annotations = _annotations(cls)
+    if annotations is None:
+        raise TypeError(f"{cls.__name__} is no record")
     made = {}
     for name, raw in value.items():
-        made[name] = _field_from_wire(cls.__name__, name, str(fields[name].type), raw)
+        annotation = annotations.get(name)
+        if annotation is None:
+            raise ValueError(f"{cls.__name__}: unknown field {name!r}")
+        if annotation == "str" and type(raw) is str:  # the most frequent case, told apart first
+            made[name] = raw
+        else:
+            made[name] = _field_from_wire(cls.__name__, name, annotation, raw)
     try:
         return cls(**made)
     except TypeError as error:

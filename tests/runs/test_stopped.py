@@ -22,7 +22,7 @@ from harness.verification import verify
 
 PROGRAM = Path(__file__).parent / "stopped_run.py"
 ROOT = Path(__file__).parents[2]
-KILLS = 20
+KILLS, SAMPLES = 20, 45
 
 
 def start(output: Path, conversations: int, jobs: int, *more: str) -> subprocess.Popen[str]:
@@ -72,23 +72,30 @@ def test_killed_at_twenty_random_moments_and_resumed(tmp_path: Path) -> None:
     stopped, whole = tmp_path / "stopped", tmp_path / "whole"
     finished_at_kill = [0]
     for kill in range(KILLS):
-        process = start(stopped, 30, 2, "--slow-ms", "5")
-        if kill % 5:
+        process = start(stopped, SAMPLES, 2, "--slow-ms", "8")
+        if kill % 5 == 4:  # right after a sample's block, so that there is progress on any machine
+            wait_for(process, "SampleDone")
+            time.sleep(moments.uniform(0, 0.05))
+        elif kill % 5:
             wait_for(process, "any", moments.randint(1, 40))
             time.sleep(moments.uniform(0, 0.05))
         else:
-            time.sleep(moments.uniform(0, 2))  # perhaps before there is a manifest
+            time.sleep(moments.uniform(0, 1.2))  # perhaps before there is a manifest
         process.send_signal(signal.SIGKILL)
         process.communicate()
         if (stopped / "manifest.json").exists():
             finished_at_kill.append(len(Run.open(stopped).finished))
     assert finished_at_kill == sorted(finished_at_kill), "a recorded sample was lost"
     assert len(set(finished_at_kill)) > 3, "the kills came before anything was recorded"
-    assert finish(stopped, 30, 2, "--slow-ms", "0") == finish(whole, 30, 2, "--slow-ms", "0")
+    assert finish(stopped, SAMPLES, 2, "--slow-ms", "0") == finish(
+        whole, SAMPLES, 2, "--slow-ms", "0"
+    )
     found = diff(Run.open(stopped), Run.open(whole))
     assert found.equal and found.verdict == "reuse", found
-    assert found.records == sum(getattr(data(30).balance, k) for k in ("sessions", "questions"))
-    assert verify(stopped, data(30)).passed
+    assert found.records == sum(
+        getattr(data(SAMPLES).balance, k) for k in ("sessions", "questions")
+    )
+    assert verify(stopped, data(SAMPLES)).passed
     numbers = [
         int(attempt.name)
         for sample in (stopped / "attempts").iterdir()
@@ -101,7 +108,7 @@ def test_killed_at_twenty_random_moments_and_resumed(tmp_path: Path) -> None:
 def test_interrupt_keeps_what_is_finished_and_leaves_no_box(
     tmp_path: Path, whole: Path, number: signal.Signals
 ) -> None:
-    process = start(tmp_path / "run", 6, 2, "--slow-ms", "30")
+    process = start(tmp_path / "run", 6, 2, "--slow-ms", "100")
     wait_for(process, "SampleDone")
     process.send_signal(number)
     process.communicate(timeout=20)
