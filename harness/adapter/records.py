@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeVar
 
 #: States of a stored memory. Only "active" is what the system believes now.
@@ -184,15 +183,20 @@ def capabilities_from(value: dict[str, Any]) -> Capabilities:
 Record = TypeVar("Record")
 
 
-@cache
-def _annotations(cls: type) -> dict[str, str] | None:
-    """Field name -> annotation of a record class; ``None`` for any other class.
+#: What :func:`_annotations` found, by class: a store of a thousand memories crosses the pipe after
+#: every session.
+_KNOWN: dict[Any, dict[str, str] | None] = {}
 
-    Kept, because a store of a thousand memories crosses the pipe after every session.
-    """
-    if not dataclasses.is_dataclass(cls):
-        return None
-    return {entry.name: str(entry.type) for entry in dataclasses.fields(cls)}
+
+def _annotations(cls: Any) -> dict[str, str] | None:
+    """Field name -> annotation of a record class; ``None`` for any other class."""
+    try:
+        return _KNOWN[cls]
+    except KeyError:
+        names = None
+        if dataclasses.is_dataclass(cls):
+            names = {entry.name: str(entry.type) for entry in dataclasses.fields(cls)}
+        return _KNOWN.setdefault(cls, names)
 
 
 def to_wire(record: Any) -> Any:
