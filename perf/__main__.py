@@ -1,17 +1,18 @@
-"""`make perf`, or `python -m perf [calls locomo jobs memory help build]`."""
+"""`make perf`, or `python -m perf [calls relay locomo jobs memory help build]`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 
-from perf import calls, runs, startup
+from perf import calls, relay, runs, startup
 from perf.measure import Measure, say, show
 
 PARTS: dict[str, Callable[[], list[Measure]]] = {
     "help": startup.help_page,
     "build": startup.unchanged_build,
     "calls": calls.call_cost,
+    "relay": relay.relay_cost,
     "locomo": runs.locomo_whole,
     "jobs": runs.jobs,
     "memory": runs.memory,
