@@ -58,6 +58,8 @@ class Backend:
         self.lanes = Lanes()
         self.flights = Flights()
         self.checks = Checks(self.recorder)
+        if self.recorder is not None:
+            self.recorder.note_setup(setup.manifest())
         read = self.cassette.fact if self.cassette else None
         write = self.recorder.learn if self.recorder else None
         self.upstream = Upstream(setup, self.redactor, self.lanes, Compat(read, write), http)

@@ -89,6 +89,8 @@ class BoxCalls:
         system, sample, attempt: whose requests these are. ``sample`` is part of every key.
         routes: names of the further routes (vendors' clouds) that the baseline declares.
         hints: schema hints; used only where the route's requests go to the embedded provider.
+        force: body fields that are set on the system's own requests (the controlled track's
+            temperature and seed), where the path knows them.
         repeat: index of the repeated run; part of every key.
         patience_s, gap_s: how recorded orders are kept; see :class:`ReleaseOrder`.
     """
@@ -102,6 +104,7 @@ class BoxCalls:
         attempt: int = 1,
         routes: Sequence[str] = (),
         hints: Sequence[SchemaHint] = (),
+        force: Mapping[str, Any] | None = None,
         repeat: int = 0,
         patience_s: float = PATIENCE_S,
         gap_s: float = GAP_S,
@@ -110,7 +113,7 @@ class BoxCalls:
         self._system, self._sample = system, sample
         self._attempt, self._repeat = attempt, repeat
         self._routes = tuple(routes)
-        self._hints = tuple(hints)
+        self._hints, self._force = tuple(hints), dict(force or {})
         self._occurrences = Occurrences()
         self._lock = threading.Lock()
         self._number = 0
@@ -198,6 +201,8 @@ class BoxCalls:
             self._gateway.refuse(request, caller, refusal)
             raise
         notes: tuple[str, ...] = ()
+        if role in ("system", "vision") and self._force:
+            route = replace(route, force={**route.force, **self._force})
         if route.name == "embedded":
             request, notes = apply_hints(request, self._hints)
         return self._gateway.ask(request, route, replace(caller, role=role), notes)

@@ -182,6 +182,18 @@ class Cassette:
             ]
         )
 
+    def setups(self) -> list[dict[str, Any]]:
+        """What was said about routes and roles when this was recorded, the latest last."""
+        rows = self._store.rows(
+            "SELECT value FROM facts WHERE route = '' AND name = 'setup' ORDER BY rowid"
+        )
+        return [json.loads(value) for (value,) in rows]
+
+    def note_setup(self, facts: Mapping[str, Any]) -> None:
+        """Keep routes and roles, so that the cassette can be replayed by itself."""
+        if facts not in self.setups()[-1:]:
+            self.learn("", facts["profile"], "setup", facts)
+
     def info(self) -> dict[str, Any]:
         """What is in it, for people and programs."""
         by_model = self._store.rows(

@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 CONNECT_S = 15.0
@@ -47,9 +48,34 @@ class HttpReply:
     body: bytes
 
 
+class _OneSend(http.client.HTTPConnection):
+    """Headers and body leave together: one system call, and for most requests one packet."""
+
+    _held: list[bytes] | None = None
+
+    def send(self, data: Any) -> None:
+        if self._held is None:
+            super().send(data)
+        else:
+            self._held.append(bytes(data))
+
+    def ask(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> None:
+        """Send one request."""
+        self._held = []
+        try:
+            self.request(method, target, body, dict(headers))
+        finally:
+            whole, self._held = b"".join(self._held), None
+        self.send(whole)
+
+
+class _OneSendTls(_OneSend, http.client.HTTPSConnection):
+    pass
+
+
 @dataclass
 class _Exchange:
-    connection: http.client.HTTPConnection
+    connection: _OneSend
     deadline: float
     overdue: bool = False
 
@@ -71,9 +97,7 @@ class HttpPool:
         if ca_file is not None:
             self._tls.load_verify_locations(cafile=str(ca_file))
         self._changed = threading.Condition()
-        self._idle: defaultdict[tuple[str, str], list[tuple[float, http.client.HTTPConnection]]] = (
-            defaultdict(list)
-        )
+        self._idle: defaultdict[tuple[str, str], list[tuple[float, _OneSend]]] = defaultdict(list)
         self._open: set[int] = set()
         self._exchanges: dict[int, _Exchange] = {}
         self._closed = False
@@ -130,7 +154,7 @@ class HttpPool:
             step = "STALE"
             direct = connection.host == split.hostname or split.scheme == "https"
             target = (split.path or "/") + (f"?{split.query}" if split.query else "")
-            connection.request(method, target if direct else url, body, dict(headers))
+            connection.ask(method, target if direct else url, headers, body)
             response = connection.getresponse()
             step = "BROKEN"
             data = _read(response, max_bytes)
@@ -153,7 +177,7 @@ class HttpPool:
             self._done(exchange, split if whole and not exchange.overdue else None)
         return reply
 
-    def _take(self, split: SplitResult) -> tuple[http.client.HTTPConnection, bool]:
+    def _take(self, split: SplitResult) -> tuple[_OneSend, bool]:
         now = time.monotonic()
         with self._changed:
             if self._closed:
@@ -166,15 +190,13 @@ class HttpPool:
                 connection.close()
         return self._connection(split), False
 
-    def _connection(self, split: SplitResult) -> http.client.HTTPConnection:
+    def _connection(self, split: SplitResult) -> _OneSend:
         host = split.hostname or ""
         port = split.port or (443 if split.scheme == "https" else 80)
         proxy = self._proxy_for(split)
         to = (proxy.hostname or "", proxy.port or 80) if proxy else (host, port)
         connection = (
-            http.client.HTTPSConnection(*to, context=self._tls)
-            if split.scheme == "https"
-            else http.client.HTTPConnection(*to)
+            _OneSendTls(*to, context=self._tls) if split.scheme == "https" else _OneSend(*to)
         )
         if proxy and split.scheme == "https":
             login = {}

@@ -65,8 +65,7 @@ class Ledger:
     def row(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row without secrets and with its time: what is written here and in the cassette."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        redacted: dict[str, Any] = self._redactor.value({"at": now, **row})
-        return redacted
+        return self._redactor.row({"at": now, **row})
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append a row made by :meth:`row`. A killed process loses none that was written.

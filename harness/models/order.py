@@ -28,6 +28,7 @@ class _Call:
             self.places.setdefault(key, deque()).append(place)
         self.next = 0
         self.progress = time.monotonic()
+        self.waiting: dict[int, threading.Condition] = {}
         self._released: set[int] = set()
 
     def claim(self, key: str) -> int | None:
@@ -40,9 +41,14 @@ class _Call:
             self._released.remove(self.next)
             self.next += 1
         self.progress = time.monotonic()
+        self._wake()
 
     def give_up_before(self, place: int) -> None:
         self.next = max(self.next, place)
+
+    def _wake(self) -> None:
+        if self.next in self.waiting:
+            self.waiting[self.next].notify()
 
 
 class ReleaseOrder:
@@ -63,7 +69,7 @@ class ReleaseOrder:
     ) -> None:
         self._recorded = recorded
         self._patience_s, self._gap_s = patience_s, gap_s
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._calls: dict[int, _Call] = {}
 
     def wait(self, call_no: int, key: str) -> bool:
@@ -71,28 +77,29 @@ class ReleaseOrder:
 
         A reply that the recording does not have in this call has no turn and goes at once.
         """
-        with self._changed:
+        with self._lock:
             call = self._calls.get(call_no)
             if call is None or not call.places:
                 call = self._calls[call_no] = _Call(self._recorded(call_no, key))
             mine = call.claim(key)
             if mine is None:
                 return True
-            in_turn, waited = True, False
-            while call.next < mine:
-                waited = True
-                left = call.progress + self._patience_s - time.monotonic()
-                if left > 0:
-                    self._changed.wait(left)
-                else:
-                    # They were not asked for this time. Waited for once, not by every follower.
-                    in_turn = False
-                    call.give_up_before(mine)
-                    self._changed.notify_all()
-            if waited:
-                self._changed.wait_for(
-                    lambda: time.monotonic() >= call.progress + self._gap_s, self._gap_s
-                )
+            in_turn = call.next >= mine or self._wait(call, mine)
             call.release(mine)
-            self._changed.notify_all()
             return in_turn
+
+    def _wait(self, call: _Call, mine: int) -> bool:
+        turn = call.waiting[mine] = threading.Condition(self._lock)
+        in_turn = True
+        while call.next < mine:
+            left = call.progress + self._patience_s - time.monotonic()
+            if left > 0:
+                turn.wait(left)
+            else:
+                # They were not asked for this time. Waited for once, not by every follower.
+                in_turn = False
+                call.give_up_before(mine)
+        del call.waiting[mine]
+        # Nobody is woken before this one is released, so nobody ends this early.
+        turn.wait(self._gap_s)
+        return in_turn

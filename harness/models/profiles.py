@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.models.dotenv import Secrets
-from harness.models.routes import CHAT, LOCAL_FIELDS, OPENAI_FIELDS, Auth, RoleModel, Route
+from harness.models.routes import LOCAL_ROUTE_FIELDS, OPENAI_FIELDS, Auth, RoleModel, Route
 from harness.outcomes import UsageError
 
 PROFILES = ("openai", "azure", "openrouter", "vllm", "ollama", "embedded", "replay")
@@ -30,8 +30,6 @@ _MAKERS = (
     (("llama-",), "meta-llama"),
     (("mistral-", "mixtral-"), "mistralai"),
 )
-
-_LOCAL = {**OPENAI_FIELDS, CHAT: OPENAI_FIELDS[CHAT] | LOCAL_FIELDS}
 
 #: The weights that the embedded provider serves (``memrig models list``).
 EMBEDDED_CHAT = "qwen2.5-coder-0.5b"
@@ -57,8 +55,10 @@ def draft(profile: str, variables: Secrets) -> Draft:
         return _openai(variables)
     if profile == "openrouter":
         return _openrouter(variables, "openrouter", ())
-    if profile in ("azure", "vllm", "ollama", "embedded", "replay"):
+    if profile in ("azure", "vllm", "ollama", "embedded"):
         return _simple(profile, variables)
+    if profile == "replay":  # the cassette says which routes and roles there were
+        return Draft({}, {})
     raise UsageError(f"unknown profile {profile!r}; built in are {', '.join(PROFILES)}")
 
 
@@ -77,7 +77,7 @@ def _openai(variables: Secrets) -> Draft:
         base_url,
         Auth("OPENAI_API_KEY"),
         paid=not is_loopback(base_url),
-        fields=_LOCAL if is_loopback(base_url) else OPENAI_FIELDS,
+        fields=LOCAL_ROUTE_FIELDS if is_loopback(base_url) else OPENAI_FIELDS,
         **tuned,
     )
     routes, roles = {"openai": main}, _roles(variables, "openai")
@@ -129,10 +129,6 @@ def _simple(profile: str, variables: Secrets) -> Draft:
             {"azure": Route("azure", url, auth, prices="openai", **tuned)},
             _roles(variables, "azure"),
         )
-    if profile == "replay":
-        # Never called: the cassette answers. Its routes and roles are those of the recording,
-        # which memrig.toml or the run's manifest name.
-        return Draft(_openai(variables).routes, _roles(variables, "openai"))
     local = {
         "vllm": ("VLLM_BASE_URL", "http://127.0.0.1:8000/v1", "VLLM_API_KEY"),
         "ollama": ("OLLAMA_BASE_URL", "http://127.0.0.1:11434/v1", None),
@@ -140,7 +136,7 @@ def _simple(profile: str, variables: Secrets) -> Draft:
     }
     variable, default, key = local[profile]
     url = variables.get(variable, default).rstrip("/")
-    route = Route(profile, url, Auth(key), paid=False, fields=_LOCAL, **tuned)
+    route = Route(profile, url, Auth(key), paid=False, fields=LOCAL_ROUTE_FIELDS, **tuned)
     if profile != "embedded":
         return Draft({profile: route}, _roles(variables, profile))
     # One slot and no prompt cache: otherwise the same request gives two texts.

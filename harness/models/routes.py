@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
@@ -57,6 +57,12 @@ LOCAL_FIELDS = frozenset(
     {"cache_prompt", "grammar", "top_k", "min_p", "repeat_penalty", "repetition_penalty"}
     | {"chat_template_kwargs"}
 )
+
+#: The white list of a local server's route.
+LOCAL_ROUTE_FIELDS: Mapping[str, frozenset[str]] = {
+    **OPENAI_FIELDS,
+    CHAT: OPENAI_FIELDS[CHAT] | LOCAL_FIELDS,
+}
 
 
 @dataclass(frozen=True)
@@ -206,25 +212,60 @@ class Setup:
         return self.secrets.get(route.auth.variable) if route.auth.variable else None
 
     def manifest(self) -> dict[str, Any]:
-        """What the run's manifest says about models: no key, no variable's value."""
+        """What the run's manifest and its cassette say about models.
+
+        No key, no variable's value, no value of a header. :func:`setup_of` reads it back.
+        """
         used = sorted({role.route for role in self.roles.values()})
         return {
             "profile": self.profile,
             "roles": {
-                name: {
-                    "model": str(role),
-                    **({"settings": dict(role.settings)} if role.settings else {}),
-                }
+                name: {"model": str(role), "settings": dict(role.settings)}
                 for name, role in sorted(self.roles.items())
             },
-            "routes": {
-                name: {
-                    "base_url": self.routes[name].base_url,
-                    "aliases": dict(self.routes[name].aliases),
-                    "max_tokens": self.routes[name].max_tokens,
-                    "paid": self.routes[name].paid,
-                    "force": dict(self.routes[name].force),
-                }
-                for name in used
-            },
+            "routes": {name: _route_facts(self.routes[name]) for name in used},
         }
+
+
+_KEPT = ("base_url", "kind", "max_tokens", "max_n", "stream", "paid")
+
+
+def _route_facts(route: Route) -> dict[str, Any]:
+    fields: Any = {path: sorted(names) for path, names in sorted(route.fields.items())}
+    if route.fields in (OPENAI_FIELDS, LOCAL_ROUTE_FIELDS):
+        fields = "openai" if route.fields == OPENAI_FIELDS else "local"
+    return {
+        **{name: getattr(route, name) for name in _KEPT},
+        "methods": list(route.methods),
+        "paths": list(route.paths),
+        "models": list(route.models),
+        "aliases": [list(pair) for pair in route.aliases],
+        "headers": sorted(name for name, _ in route.headers),
+        "fields": fields,
+        "force": dict(route.force),
+    }
+
+
+def setup_of(facts: Mapping[str, Any], profile: str) -> Setup:
+    """The setup that :meth:`Setup.manifest` described, without keys: for replay."""
+    tables = {"openai": OPENAI_FIELDS, "local": LOCAL_ROUTE_FIELDS}
+    routes = {}
+    for name, known in facts["routes"].items():
+        fields = known["fields"]
+        routes[name] = Route(
+            name,
+            **{key: known[key] for key in _KEPT},
+            methods=tuple(known["methods"]),
+            paths=tuple(known["paths"]),
+            models=tuple(known["models"]),
+            aliases=tuple((pattern, target) for pattern, target in known["aliases"]),
+            fields=tables[fields]
+            if isinstance(fields, str)
+            else {path: frozenset(names) for path, names in fields.items()},
+            force=known["force"],
+        )
+    roles = {
+        name: replace(RoleModel.parse(known["model"]), settings=known["settings"])
+        for name, known in facts["roles"].items()
+    }
+    return Setup(profile, routes, roles, Secrets({}))

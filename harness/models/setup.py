@@ -33,8 +33,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.models import profiles
+from harness.models.cassette import Cassette
 from harness.models.dotenv import Secrets, load_variables
-from harness.models.routes import OPENAI_FIELDS, ROLES, Auth, RoleModel, Route, Setup
+from harness.models.routes import OPENAI_FIELDS, ROLES, Auth, RoleModel, Route, Setup, setup_of
 from harness.outcomes import DataError, Problem, UnknownName, UsageError
 
 
@@ -139,6 +140,18 @@ def load_setup(
     variables = load_variables(root, env)
     file = read_models_file(root / "memrig.toml")
     return make_setup(profile, file, variables), file.prices
+
+
+def replay_setup(cassette: Cassette) -> Setup:
+    """The profile ``replay``: routes and roles are those of the cassette's latest recording.
+
+    Raises:
+        UsageError: nothing was recorded into it.
+    """
+    known = cassette.setups()
+    if not known:
+        raise UsageError(f"{cassette.path} holds no recording; record one with another profile")
+    return setup_of(known[-1], "replay")
 
 
 def make_setup(profile: str, file: ModelsFile, variables: Secrets) -> Setup:

@@ -1,6 +1,8 @@
 """Asking an upstream, with the only retries there are: 429, 5xx, broken connections.
 
 ``Retry-After`` is honoured up to a minute; otherwise waits double from half a second, with jitter.
+After a 429 they grow with the time since the route's last success instead: where others get
+through, the limit is one of rate, and a request that was unlucky twice need not wait for minutes.
 A request waits outside the route's lane, so others may be served meanwhile.
 """
 
@@ -24,7 +26,7 @@ from harness.models.openai_compat import Compat
 from harness.models.policy import Admitted
 from harness.models.redact import Redactor
 from harness.models.replies import failure_of, parse_reply
-from harness.models.routes import CHAT, RESPONSES, Setup
+from harness.models.routes import CHAT, RESPONSES, Route, Setup
 
 #: Longer replies would not fit on the pipe (64 MiB a line).
 MAX_REPLY_BYTES = 60 * 1024 * 1024
@@ -86,6 +88,7 @@ class Upstream:
         self._compat = compat
         self._http = http or HttpPool()
         self._closing = threading.Event()
+        self._last_success: dict[str, float] = {}
 
     def ask(self, request: Admitted) -> Answer:
         """Get the reply to a request.
@@ -103,9 +106,10 @@ class Upstream:
                 attempts=0,
             )
         queued = [0.0]
+        self._last_success.setdefault(request.route.name, time.monotonic())
         retrying = Retrying(
             retry=retry_if_exception(_worth_another),
-            wait=lambda state: _wait(state, request.route.retry_wait_s),
+            wait=lambda state: self._wait(state, request.route),
             stop=lambda state: _stop(state, request.route.patience_s + queued[0] / 1000),
             sleep=self._sleep,
             reraise=True,
@@ -141,6 +145,7 @@ class Upstream:
                     continue
                 raise failure
             value = parse_reply(request, reply, self._redactor)
+            self._last_success[request.route.name] = time.monotonic()
             return Answer(reply.status, value, ms, queued[0], number, tuple(rewrites))
 
     def _send(self, request: Admitted, key: str | None, body: Mapping[str, Any]) -> HttpReply:
@@ -175,6 +180,21 @@ class Upstream:
                 what += f" ({route.timeout_s:g} s)"
             raise UpstreamFailure(_KINDS[error.kind], self._redactor.text(what)) from None
 
+    def _wait(self, state: RetryCallState, route: Route) -> float:
+        """Seconds until the next attempt."""
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after_s if isinstance(error, UpstreamFailure) else None
+        if asked is not None:
+            # A little later than asked, and not all at once.
+            asked = min(asked, MAX_WAIT_S)
+            return asked + random.uniform(0, 0.05 + 0.05 * asked)
+        longest = route.retry_wait_s * 2.0 ** min(state.attempt_number - 1, 16)
+        if isinstance(error, UpstreamFailure) and error.kind == "MODEL_RATE_LIMITED":
+            dry_s = time.monotonic() - self._last_success[route.name]
+            longest = max(route.retry_wait_s, dry_s)
+        longest = min(longest, MAX_WAIT_S)
+        return random.uniform(longest / 2, longest)
+
     def _sleep(self, seconds: float) -> None:
         if self._closing.wait(seconds):
             raise GatewayClosed
@@ -196,16 +216,6 @@ def _wire_body(request: Admitted) -> dict[str, Any]:
 
 def _worth_another(error: BaseException) -> bool:
     return isinstance(error, UpstreamFailure) and error.kind in ATTEMPTS
-
-
-def _wait(state: RetryCallState, first_s: float) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after_s if isinstance(error, UpstreamFailure) else None
-    if asked is not None:
-        # A little later than asked, and not all at once.
-        return min(asked, MAX_WAIT_S) + random.uniform(0, 0.05 + 0.05 * min(asked, MAX_WAIT_S))
-    longest = min(first_s * 2.0 ** min(state.attempt_number - 1, 16), MAX_WAIT_S)
-    return random.uniform(longest / 2, longest)
 
 
 def _stop(state: RetryCallState, patience_s: float) -> bool:

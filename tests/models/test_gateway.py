@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.models.cassette import Cassette
 from harness.models.gateway import Gateway
 from harness.models.ledger import read_rows
 from harness.models.rows import totals_of
-from harness.outcomes import ModelFailure
+from harness.models.setup import replay_setup
+from harness.outcomes import ModelFailure, UsageError
 from models.rig import (
     KEY,
     chat,
@@ -391,3 +393,41 @@ def test_the_host_client_uses_the_settings_of_its_role(
         assert finished(gateway)[0]["stage"] == "judge"
     assert server.requests[0].body["max_tokens"] == 32
     assert server.requests[0].body["temperature"] == 0.0
+
+
+def test_the_track_forces_decoding_on_the_system_and_on_nobody_else(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    with gateway_over(setup_for(server.url), tmp_path) as gateway:
+        box = gateway.for_box("RAG", "s0001", force={"temperature": 0, "seed": 7})
+        box(chat("a", temperature=0.9))
+        box(chat("a"))
+        box(embed("a"))
+        gateway.client("judge", "RAG").unit("s0001").chat([_user("a")])
+    first, second, third = (asked.body for asked in server.requests)
+    assert (first["temperature"], first["seed"]) == (0, 7)
+    assert "temperature" not in second
+    assert "temperature" not in third
+    assert second.keys() & {"input"}, "both chats were one request: explicit 0 is shared"
+
+
+def test_a_cassette_replays_by_itself(server: ScriptedServer, tmp_path: Path) -> None:
+    setup = setup_for(server.url, aliases=(("gpt-4*", "gpt-test"),), headers=(("x-t", "hidden"),))
+    with gateway_over(setup, tmp_path) as gateway:
+        params = chat("hi", temperature=0)
+        params["body"]["model"] = "gpt-4o"
+        before = gateway.for_box("RAG", "s0001")(params)
+        exported = tmp_path / "one.sqlite"
+        gateway.backend.cassette.export(exported, "r1")
+    assert b"hidden" not in exported.read_bytes()
+    cassette = Cassette(exported, read_only=True)
+    offline = replay_setup(cassette)
+    cassette.close()
+    assert offline.profile == "replay"
+    assert offline.manifest()["roles"] == setup.manifest()["roles"]
+    with gateway_over(offline, tmp_path, mode="replay", run="r2", tape=exported) as gateway:
+        assert gateway.for_box("RAG", "s0001")(params)["body"] == before["body"]
+    empty = Cassette(tmp_path / "empty.sqlite")
+    with pytest.raises(UsageError, match="no recording"):
+        replay_setup(empty)
+    empty.close()

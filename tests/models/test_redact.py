@@ -40,6 +40,14 @@ def test_no_known_secret_stays_in_json(secret: str, value: object) -> None:
     assert secret not in _strings(json.loads(text))
 
 
+@given(st.text(min_size=MIN_SECRET, max_size=12), st.text(max_size=6), st.text(max_size=6))
+def test_the_quick_look_at_a_row_misses_nothing(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    for text in (secret, "bearer\n" + "a" * 9, "SK-" + "b" * 9):
+        row = {"x": {f"{before}{text}{after}": [before + text + after]}, "n": 1}
+        assert redactor.row(row) == redactor.value(row)
+
+
 def _strings(value: object) -> str:
     if isinstance(value, dict):
         return "\x00".join([*map(_strings, value), *map(_strings, value.values())])
