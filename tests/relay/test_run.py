@@ -59,7 +59,7 @@ def test_a_session_whose_client_hung_up_is_degraded(tmp_path: Path) -> None:
         Status.OK,
         Status.OK,
     ]
-    assert sessions[1].degraded == ("pending_calls", "client_timeout")
+    assert sessions[1].degraded == ("client_timeout", "pending_calls")
     hello = run.hello()
     assert hello is not None
     assert hello["clock"] == "session"
