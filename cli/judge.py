@@ -1,13 +1,44 @@
-"""`memrig judge`: grade a run's records anew, or with another judge."""
+"""`memrig judge`: grade a run's records anew, or measure a judge itself.
+
+`memrig judge RUN` is short for `memrig judge run RUN`.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from harness.judging.calibration import Calibration, Rate, Scores
+
+DEFAULT = "run"
 
 
+class RunByDefault(TyperGroup):
+    """A group whose first word may be left out: what names no command of it is a run."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the word in that was left out."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=RunByDefault,
+    no_args_is_help=True,
+    help=(
+        "Grade a run's records anew, or measure a judge itself.\n\n"
+        "`memrig judge RUN` is short for `memrig judge run RUN`."
+    ),
+)
+
+
+@app.command(DEFAULT)
 def judge(
     run: Annotated[Path, typer.Argument(help="A complete run.", metavar="RUN")],
     preset: Annotated[
@@ -35,7 +66,7 @@ def judge(
     Examples:
       memrig judge runs/mine/BM25
       memrig judge runs/mine/BM25 --judge gold_found
-      memrig judge runs/mine/BM25 --dataset ~/data/moved
+      memrig judge run runs/mine/BM25 --dataset ~/data/moved
     """
     from cli.errors import say
     from harness.judging import load_preset, preset_for
@@ -56,3 +87,106 @@ def judge(
         aggregate_run(opened, chosen)
     say(f"{graded} records judged by {chosen.id}; see: memrig table {run}")
     typer.echo(run / "aggregate_metrics.json")
+
+
+@app.command("calibrate")
+def calibrate(
+    preset: Annotated[
+        str, typer.Argument(help="keyed, gold_found, or a preset file.", metavar="PRESET")
+    ],
+    items: Annotated[
+        Path | None,
+        typer.Option(help="Other items than those that ship.", metavar="FILE"),
+    ] = None,
+    max_eval_workers: Annotated[
+        int, typer.Option(help="Judgements at a time.", min=1, metavar="N")
+    ] = 5,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, with the verdict on every item.")
+    ] = False,
+) -> None:
+    """Measure a judge on items whose right verdict is known: 60 English, 60 Chinese.
+
+    Prints how many answers of each kind it accepts (of right ones it should be all, of wrong ones
+    none), and how well its three verdicts agree with the labels, a language beside the other.
+
+    Examples:
+      memrig judge calibrate keyed
+      memrig judge calibrate gold_found --json | jq .overall.false_correct
+      memrig judge calibrate ~/judges/mine.yaml --items ~/judges/items.jsonl
+    """
+    from harness.judging import calibration as measured
+    from harness.judging import load_preset
+    from harness.judging.items import load_items, shipped_items
+
+    chosen = load_preset(preset)
+    on = load_items(items) if items else shipped_items()
+    found = measured.calibrate(chosen, on, workers=max_eval_workers)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=1))
+    else:
+        typer.echo(as_text(found))
+
+
+#: The width of the names, of a column of a language, and of the column of all.
+_NAME, _PART, _ALL = 30, 12, 28
+
+
+def as_text(found: Calibration) -> str:
+    """The numbers, a column for all items and one for each language."""
+    from harness.judging.items import CORRECT, KINDS
+
+    parts = [found.overall, *found.languages.values()]
+    lines = [
+        f"{found.preset.title} [{found.preset.id}]",
+        f"{found.overall.n} items [{found.items.id}]",
+        "",
+        _line("", ["all (95 %, Wilson)", *found.languages]),
+    ]
+    for right, head in ((True, "accepted of right answers"), (False, "accepted of wrong answers")):
+        lines.append(head)
+        for kind, labels in KINDS.items():
+            if (CORRECT in labels) == right and kind in found.overall.acceptance:
+                name = f"  {kind.replace('_', ' ')}"
+                lines.append(_line(name, _rates([p.acceptance.get(kind) for p in parts])))
+    lines += [
+        "",
+        _line("false Correct", _rates([part.false_correct for part in parts])),
+        _line("missed Correct", _rates([part.missed_correct for part in parts])),
+        _line("accuracy, three classes", _rates([part.accuracy for part in parts])),
+        _line("Cohen's kappa", [_number(part.kappa) for part in parts]),
+    ]
+    if found.overall.failed:
+        lines.append(f"failed to judge {found.overall.failed} of {found.overall.n} items")
+    return "\n".join([*lines, "", *_reading(found.overall)])
+
+
+def _reading(overall: Scores) -> list[str]:
+    if overall.accuracy is None:
+        return ["It gives no verdicts, so there is no accuracy in three classes and no kappa."]
+    return ["Three classes: Correct, Hallucination, Omission. Items are independent questions."]
+
+
+def _line(name: str, cells: list[str]) -> str:
+    first, *rest = cells
+    return f"{name:<{_NAME}}{first:<{_ALL}}{''.join(f'{c:<{_PART}}' for c in rest)}".rstrip()
+
+
+def _rates(rates: list[Rate | None]) -> list[str]:
+    from harness.aggregate.stats import wilson
+
+    cells = [_rate(rate) for rate in rates]
+    bounds = wilson(rates[0].hits, rates[0].n) if rates[0] else None
+    if bounds is not None:
+        cells[0] = f"{cells[0]:<14}{_number(bounds[0])}-{_number(bounds[1])}"
+    return cells
+
+
+def _rate(rate: Rate | None) -> str:
+    if rate is None or rate.value is None:
+        return "-"
+    return f"{_number(rate.value):<5} {rate.hits}/{rate.n}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

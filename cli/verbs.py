@@ -55,7 +55,7 @@ VERBS = (
     Verb("new", "cli.new:new", "Make a folder for a new system, working as it stands.", START),
     Verb("check", "cli.check:check", "Try on a system what every adapter promises.", SYSTEMS),
     Verb("run", "cli.run:run", "Run one system over a data set; the seed's flags.", RUNS),
-    Verb("judge", "cli.judge:judge", "Grade a run's records anew, or with another judge.", RUNS),
+    Verb("judge", "cli.judge:app", "Grade a run's records anew; measure a judge itself.", RUNS),
     Verb("aggregate", "cli.aggregate:aggregate", "Add up a judged run anew.", RUNS),
     Verb("show", "cli.show:show", "A run, or the story of one of its samples.", RUNS),
     Verb("verify", "cli.verify:verify", "Recompute what runs say about themselves.", RUNS),

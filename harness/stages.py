@@ -17,6 +17,7 @@ from typing import Any
 from harness.adapter.records import Capabilities, capabilities_from
 from harness.aggregate import aggregate
 from harness.judging import Preset, Scope, judge_question, judge_session
+from harness.judging.calibration import error_of
 from harness.judging.sources import SourceMap
 from harness.outcomes import ManifestMismatch, RunError
 from harness.pipeline import events
@@ -45,6 +46,9 @@ from harness.runs.snapshots import Replay
 from harness.samples import Dataset, Sample
 
 HASHES = "hashes.json"
+
+#: The field of an aggregate that holds its judge's error, or null.
+CALIBRATION = "calibration"
 
 #: Files that ``hashes.json`` covers, in the order in which they come to be.
 SEALED = (
@@ -238,7 +242,7 @@ def aggregated(run: Run, preset: Preset) -> JSONObject:
         run.judged(JUDGED_QUESTIONS),
         run.manifest.plan,
         preset,
-        heading_of(run),
+        {**heading_of(run), CALIBRATION: error_of(preset)},
     )
 
 

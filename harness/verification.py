@@ -6,7 +6,7 @@ A check that cannot be made fails: an unchecked run has not been verified.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.adapter.records import RetrievalRecord, RetrievedItem, from_wire
 from harness.judging import Preset, load_preset
+from harness.judging.base import DETERMINISTIC
 from harness.loaders import open_dataset
 from harness.outcomes import MemrigError, Status, VerifyError
 from harness.pipeline.answer import ExtractiveAnswerer, QuestionView
@@ -31,10 +32,7 @@ from harness.runs.directory import (
 from harness.runs.files import canonical, file_sha256, lines, read_json, size_of
 from harness.runs.snapshots import Replay
 from harness.samples import Dataset
-from harness.stages import HASHES, aggregated, capabilities_of, check_dataset, tasks
-
-#: Judges whose verdicts depend on nothing but record and gold, so that they can be repeated.
-DETERMINISTIC = ("keyed", "gold_found")
+from harness.stages import CALIBRATION, HASHES, aggregated, capabilities_of, check_dataset, tasks
 
 
 @dataclass(frozen=True)
@@ -234,13 +232,21 @@ class _Verifier:
         return f"{count} records judged again by {preset.id}"
 
     def numbers(self) -> str:
-        """The judged records add up to the stated aggregate."""
+        """The judged records add up to the stated aggregate.
+
+        The judge's error is measured on the items that ship now: one measured on others, or by a
+        memrig that did not measure, is no statement about this run's records and is left out.
+        """
         stated = read_json(self._run.path / AGGREGATE)
         again = json.loads(canonical(aggregated(self._run, self._preset())))
+        left_out = ""
+        if _items_of(stated) != _items_of(again):
+            left_out = f"; not its {CALIBRATION}, which is of other items than memrig has now"
+            stated, again = ({**found, CALIBRATION: None} for found in (stated, again))
         for name in [*again, *(name for name in stated if name not in again)]:
             if stated.get(name) != again.get(name):
                 raise VerifyError(f"{AGGREGATE}: {name} is not what the records add up to")
-        return f"{AGGREGATE} computed again from the records"
+        return f"{AGGREGATE} computed again from the records{left_out}"
 
     def _preset(self) -> Preset:
         stated = self._run.manifest.judge
@@ -265,6 +271,12 @@ def _again(record: QARecord, answerer: ExtractiveAnswerer, whole: bool) -> str:
     items = [from_wire(RetrievedItem, item) for item in record.retrieved or ()]
     seen = RetrievalRecord(tuple(items if whole else items[: record.top_k]))
     return answerer(QuestionView(record.question.replace("\0", "")), seen).text
+
+
+def _items_of(aggregate: Mapping[str, Any]) -> str | None:
+    """The id of the items that the judge's error was measured on."""
+    found = aggregate.get(CALIBRATION)
+    return str(found["items"]) if found else None
 
 
 def _nothing_left(judged: dict[str, Iterator[bytes]]) -> None:

@@ -34,6 +34,9 @@ Block = dict[str, Any]
 
 NEEDS_MODEL = "needs a judge model"
 
+#: Kinds of judge whose verdicts depend on nothing but record and gold: they can be repeated.
+DETERMINISTIC = ("keyed", "gold_found")
+
 #: Blocks of the two eval objects, in order.
 SESSION_BLOCKS = ("recall", "update_recall", "correctness", "update", "interference")
 QUESTION_BLOCKS = ("answer", "gold_found", "evidence", "retrieval")

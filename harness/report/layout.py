@@ -111,6 +111,7 @@ def _table(rows: Sequence[Aggregate]) -> Table:
         *notes.lines(),
         *_hidden_notes(rows, hidden),
         *_measured_notes(rows, keys),
+        *_judge_notes(rows),
     ]
     return Table(
         title=str(rows[0].get("dataset", "unnamed data")),
@@ -309,3 +310,19 @@ def _measured_notes(rows: Sequence[Aggregate], keys: Sequence[str]) -> list[str]
     cells = [_cell(row, key) for key in keys for row in rows if _has(row, key)]
     ids = [str(cell["metric_id"]).partition("/")[0] for cell in cells if cell is not None]
     return [f"metrics: {', '.join(dict.fromkeys(ids))}"] if ids else []
+
+
+def _judge_notes(rows: Sequence[Aggregate]) -> list[str]:
+    """How far the judge is to be trusted, once for all rows whose judge was measured alike."""
+    errors = [row["calibration"] for row in rows if row.get("calibration")]
+    return list(dict.fromkeys(_error(error) for error in errors))
+
+
+def _error(error: Mapping[str, Any]) -> str:
+    accepted, missed = error["false_correct"], error["missed_correct"]
+    line = (
+        f"{error['judge']} judge on {error['n']} calibration items: accepts "
+        f"{accepted['hits']} of {accepted['n']} wrong answers, misses "
+        f"{missed['hits']} of {missed['n']} right ones"
+    )
+    return f"{line}; deterministic, not exact" if error["deterministic"] else line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,12 @@ from harness import run_eval
 from harness.config import EvalConfig
 from harness.drawn import DrawnDataset, Shape
 from harness.drawn_bundle import write_bundle
+from harness.judging import load_preset
+from harness.judging.calibration import calibrate
+from harness.judging.items import shipped_items
 from harness.loaders import open_dataset
 from harness.sandbox.process import LocalLauncher
+from harness.stages import seal
 
 LOSSY = Path(__file__).resolve().parents[2] / "baselines" / "Lossy" / "adapter.py"
 SHAPE = Shape(conversations=6, sessions=4, facts=6, updates=3, hearsay=4, refusals=1)
@@ -84,6 +89,39 @@ def test_table_to_a_file(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "table.md"
     call("table", runs, "-f", "markdown", "-o", out)
     assert out.read_text(encoding="utf-8").startswith("**data**")
+
+
+def test_the_judges_error_is_measured_and_printed(runs: Path, tmp_path: Path) -> None:
+    found = calibrate(load_preset("keyed"), shipped_items()).overall
+    wrong, right = found.false_correct, found.missed_correct
+    said = (
+        f"keyed judge on {found.n} calibration items: accepts {wrong.hits} of {wrong.n} wrong "
+        f"answers, misses {right.hits} of {right.n} right ones; deterministic, not exact"
+    )
+    for fmt in ("text", "markdown"):
+        assert " ".join(call("table", runs, "-f", fmt).split()).count(said) == 1
+    call("report", runs, "-o", tmp_path / "page.html")
+    assert said in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_verify_measures_the_judge_again_on_the_same_items_only(runs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(runs / "good", run)
+    assert "computed again from the records" in call("verify", run)
+    aggregate = json.loads((run / "aggregate_metrics.json").read_text(encoding="utf-8"))
+    error = aggregate["calibration"]
+
+    def stated(calibration: Any, code: int) -> str:
+        (run / "aggregate_metrics.json").write_text(
+            json.dumps({**aggregate, "calibration": calibration}), encoding="utf-8"
+        )
+        seal(run)
+        return " ".join(call("verify", run, code=code).split())
+
+    better = {**error, "false_correct": {**error["false_correct"], "hits": 0}}
+    assert "calibration is not what the records add up to" in stated(better, 1)
+    assert "of other items" in stated({**better, "items": "calibration-00000000"}, 0)
+    assert "of other items" in stated(None, 0)
 
 
 def test_compare(runs: Path) -> None:

@@ -177,6 +177,36 @@ def test_json_has_the_cells_and_not_the_sums() -> None:
     assert found["rows"][0]["row"] == "Mine" and "conversations" not in found["rows"][0]
 
 
+ERROR = {
+    "judge": "keyed",
+    "items": "calibration-1",
+    "n": 120,
+    "false_correct": {"hits": 3, "n": 92, "value": 3 / 92},
+    "missed_correct": {"hits": 9, "n": 28, "value": 9 / 28},
+    "deterministic": True,
+}
+SAID = (
+    "keyed judge on 120 calibration items: accepts 3 of 92 wrong answers, misses 9 of 28 right "
+    "ones; deterministic, not exact"
+)
+
+
+@pytest.mark.parametrize("fmt", ["text", "markdown", "latex"])
+def test_the_judges_error_stands_once_under_every_table(fmt: str) -> None:
+    rows = [row("A", GOOD, calibration=ERROR), row("B", POOR, calibration=dict(ERROR))]
+    text = " ".join(render(rows, fmt).split())
+    assert text.count(SAID) == 1
+    other = row("C", POOR, calibration={**ERROR, "n": 60})  # made by a memrig with other items
+    assert " ".join(render([*rows, other], fmt).split()).count("calibration items") == 2
+    model = row("D", GOOD, calibration={**ERROR, "deterministic": False})
+    assert "not exact" not in render([model], fmt)
+
+
+@pytest.mark.parametrize("more", [{}, {"calibration": None}])
+def test_a_judge_that_was_not_measured_claims_nothing(more: dict[str, Any]) -> None:
+    assert "calibration" not in render([row("A", GOOD, **more)])
+
+
 def test_latex_escapes_and_balances() -> None:
     text = render([row("A_b & 50%", GOOD), row("B", SAME)], "latex")
     assert r"A\_b \& 50\%" in text and r"$\approx$" in text
