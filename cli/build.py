@@ -18,7 +18,7 @@ def build(
         bool, typer.Option("--no-cache", help="Build anew even if nothing has changed.")
     ] = False,
     sandbox: Annotated[
-        Sandbox, typer.Option(help="auto is an image where an engine answers, else a venv.")
+        Sandbox, typer.Option(help="auto is an image where an engine can make one, else a venv.")
     ] = Sandbox.AUTO,
     baselines: Annotated[
         list[Path] | None,

@@ -27,7 +27,7 @@ def check(
     name: Annotated[str, typer.Argument(help="A name from `memrig list`.")],
     build: BuildOptions,
     sandbox: Annotated[
-        Sandbox, typer.Option(help="auto is a container where an engine answers, else a venv.")
+        Sandbox, typer.Option(help="auto is a container where an engine can make one, else a venv.")
     ] = Sandbox.AUTO,
     only: Annotated[
         list[str] | None,

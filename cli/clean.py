@@ -117,9 +117,11 @@ def _box(engine: Engine, box: str) -> Callable[[], object]:
 def image_items(engine: Engine, settings: Settings, *, every: bool) -> list[Item]:
     """Old images, or all that memrig made."""
     from harness.catalog import Catalog
+    from harness.sandbox.base_image import at_hand
     from harness.sandbox.image import ImageBuilder, old_images
     from harness.sandbox.recipe import KIND
 
+    settings = at_hand(engine, settings)
     if every:
         found = engine.images({KIND: ""})
     elif engine.inspect_image(settings.base_image) is None:

@@ -125,7 +125,8 @@ class RunOptions:
     sandbox: Annotated[
         Sandbox,
         typer.Option(
-            help="auto is a container where an engine answers, else a venv.", rich_help_panel=HOW
+            help="auto is a container where an engine can make one, else a venv.",
+            rich_help_panel=HOW,
         ),
     ] = Sandbox.AUTO
     baselines: Annotated[

@@ -176,6 +176,9 @@ class BaselineFile(_Part):
     runs_model_output: bool = Field(
         False, description="it executes text that a model wrote; a venv box then needs --unsafe"
     )
+    caution: str = Field(
+        "", description="one line that is said before each run, if its numbers are easily misread"
+    )
     notes: str = Field("", description="what a reader of its numbers should know")
 
     @field_validator("adapter")

@@ -24,11 +24,9 @@ from harness.sandbox.context import File
 from harness.sandbox.engine import Engine
 from harness.sandbox.image import ImageBuilder
 from harness.settings import DEFAULT_BASE_IMAGE, Settings
+from harness.settings import LOCAL_BASE_IMAGE as LOCAL_BASE
+from harness.settings import LOCAL_BASE_SUITE as SUITE
 
-#: The base image that is made where no registry answers. Bookworm, whatever the machine runs:
-#: its Python is the 3.11 of the default base image, so that one lock fits both.
-SUITE = "bookworm"
-LOCAL_BASE = f"memrig/base:{SUITE}"
 BASE_PACKAGES = "python3,python3-venv,ca-certificates"
 
 #: Seconds.

@@ -79,6 +79,7 @@ class Baseline:
     runs_model_output: bool = False
     clock: Literal["real", "session"] = "real"
     aliases: tuple[str, ...] = ()
+    caution: str = ""
     notes: str = ""
     paper: str | None = None
     licence: str = "unknown"
@@ -141,6 +142,26 @@ HOST_SIDE = (
 )
 
 
+_MODEL = "needs a language model; not in this version of memrig"
+_GALLERY = "Mem-Gallery's fork; not in this version of memrig"
+
+#: Systems that people ask for by these names and that are not here yet, and why.
+PLANNED: dict[str, str] = {
+    **dict.fromkeys(
+        ("Mem0", "Mem0-1", "Mem0-2", "Mem0-Graph", "Zep", "Graphiti", "A-Mem", "AMem"), _MODEL
+    ),
+    **dict.fromkeys(("MemoryOS", "SimpleMem", "Letta", "LangMem"), _MODEL),
+    **dict.fromkeys(
+        ("Zep-Cloud", "Mem0-Platform"), "a paid service; not in this version of memrig"
+    ),
+    **{
+        short: f"{_GALLERY} (upstream's own engine is here as MemEngine-{short})"
+        for short in ("LTMemory", "STMemory", "FUMemory")
+    },
+    "MemGallery": _GALLERY,
+}
+
+
 @dataclass(frozen=True)
 class Broken:
     """A folder that cannot be used, and why."""
@@ -171,12 +192,20 @@ class Catalog:
         for folder in _folders(shipped, dirs):
             self._add(folder)
 
+    def spelled(self, name: str) -> str:
+        """A name as it is written here: letters' case is forgiven where just one name is meant."""
+        known = {*self._rows, *self._aliases, *self._families, *self._broken}
+        near = [other for other in known if other.casefold() == name.casefold()]
+        return near[0] if name not in known and len(near) == 1 else name
+
     def get(self, name: str) -> Baseline:
-        """Resolve a full name or an alias.
+        """Resolve a full name or an alias, whatever its letters' case.
 
         Raises:
             UnknownName: with the nearest names. DataError: the folder is broken.
+            UsageError: a system that is not in this version.
         """
+        name = self.spelled(name)
         if name in self._broken:
             raise self._broken[name].error()
         full = self._aliases.get(name, name)
@@ -185,11 +214,15 @@ class Catalog:
         if name in self._families:
             rows = ", ".join(self._families[name])
             raise UsageError(f"{name!r} holds several baselines; name one of them: {rows}")
+        for planned, why in PLANNED.items():
+            if planned.casefold() == name.casefold():
+                raise UsageError(f"{planned}: {why}. `memrig list` shows what there is")
         known = [*self._rows, *self._aliases, *self._broken]
         raise UnknownName("baseline", name, known)
 
     def expand(self, name: str) -> list[Baseline]:
         """Like :meth:`get`, but the name of a folder with variants stands for all of them."""
+        name = self.spelled(name)
         if name in self._families and name not in self._rows and name not in self._broken:
             return [self._rows[row] for row in self._families[name]]
         return [self.get(name)]
@@ -296,6 +329,7 @@ def rows_of(file: BaselineFile, folder: Path) -> list[Baseline]:
         runs_model_output=file.runs_model_output,
         clock=file.clock,
         aliases=_shorts(file, file.name),
+        caution=file.caution,
         notes=file.notes,
         paper=file.paper,
         licence=file.licence,

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from harness.catalog import Catalog
 from harness.outcomes import EngineError, MemrigError
+from harness.sandbox.base_image import at_hand
 from harness.sandbox.engine import Engine
 from harness.sandbox.lockfile import TORCH_VERSION, find_torch
 from harness.sandbox.venv import find_uv, probe_network
@@ -117,7 +118,10 @@ def _engine(engine: Engine | None, reasons: list[str]) -> Check:
     if engine is None:
         why = "; ".join(reasons) or "none was found"
         return Check(
-            "engine", "warn", f"none answers ({why}); systems run in a venv", "make engine"
+            "engine",
+            "warn",
+            f"none answers ({why}); bench runs systems in a venv",
+            "make engine",
         )
     info = engine.info()
     gigabytes = info["memory_bytes"] / 1e9
@@ -135,9 +139,15 @@ def _base_image(engine: Engine | None, settings: Settings) -> Check:
     shown = f"{settings.base_image} ({origin})"
     if engine is None:
         return Check("base image", "warn", f"{shown}: no engine to ask", "make engine")
-    if engine.inspect_image(settings.base_image) is None:
-        return Check("base image", "warn", f"{shown} is not here yet", "make engine")
-    return Check("base image", "ok", shown)
+    if engine.inspect_image(settings.base_image) is not None:
+        return Check("base image", "ok", shown)
+    other = at_hand(engine, settings).base_image
+    if other != settings.base_image:
+        found = f"{shown} is not here; bench pulls it, and where it cannot it takes {other}"
+        return Check("base image", "ok", found)
+    fails = "fails" if "base_image" in settings.origins else "runs systems in a venv"
+    found = f"{shown} is not here yet; bench pulls it, and where it cannot it {fails}"
+    return Check("base image", "warn", found, "make engine")
 
 
 def _limits(engine: Engine | None, settings: Settings) -> Check:
@@ -145,6 +155,7 @@ def _limits(engine: Engine | None, settings: Settings) -> Check:
     name = "memory limit"
     if engine is None:
         return Check(name, "warn", "holds in containers only, and no engine answers", "make engine")
+    settings = at_hand(engine, settings)
     if engine.inspect_image(settings.base_image) is None:
         return Check(name, "warn", "not tried: there is no base image", "make engine")
     options = ["--memory=64m", "--memory-swap=64m", "--user=10001:10001"]
@@ -226,15 +237,18 @@ def _index(settings: Settings) -> Check:
         )
         said = done.stderr.decode("utf-8", "replace")
     except subprocess.TimeoutExpired:
-        return Check(name, "fail", f"{shown} gave no answer in {2 * INDEX_S} s", _MEND_INDEX)
+        found = f"{shown} gave no answer in {2 * INDEX_S} s{_UNBUILT}"
+        return Check(name, "fail", found, _MEND_INDEX)
     if done.returncode == 0:
         return Check(name, "ok", f"{shown} answers")
     if "certificate" in said.lower() or "UnknownIssuer" in said:
-        return Check(name, "fail", f"{shown}: its certificate is not trusted", "MEMRIG_CA_FILE=PEM")
+        found = f"{shown}: its certificate is not trusted{_UNBUILT}"
+        return Check(name, "fail", found, "MEMRIG_CA_FILE=PEM")
     last = " ".join(said.split())[-160:]
-    return Check(name, "fail", f"{shown}: {last}", _MEND_INDEX)
+    return Check(name, "fail", f"{shown}: {last}{_UNBUILT}", _MEND_INDEX)
 
 
+_UNBUILT = "; bench fails for systems with packages that are not built yet"
 _MEND_INDEX = "MEMRIG_PACKAGE_INDEX=URL, or MEMRIG_WHEEL_DIR=DIR"
 
 

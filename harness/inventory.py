@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from harness.catalog import Baseline, Catalog
 from harness.outcomes import MemrigError
-from harness.sandbox import venv
+from harness.sandbox import base_image, venv
 from harness.sandbox.engine import Engine
 from harness.sandbox.image import ImageBuilder
 from harness.settings import Settings
@@ -58,7 +58,9 @@ class Entry:
 def inventory(catalog: Catalog, settings: Settings) -> list[Entry]:
     """All usable rows by name, with the state of their images and environments."""
     engine, _ = Engine.diagnose(settings.engine)
-    images = ImageBuilder(engine, settings) if engine is not None else None
+    images = None
+    if engine is not None:
+        images = ImageBuilder(engine, base_image.at_hand(engine, settings))
     return [entry_of(row, settings, images) for row in catalog.baselines()]
 
 

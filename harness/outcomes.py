@@ -72,7 +72,8 @@ class UnknownName(UsageError):
         choices = sorted(known)
         near = difflib.get_close_matches(name, choices, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
-        super().__init__(f"unknown {what} {name!r}. {hint}Available: {', '.join(choices)}")
+        there = f"Available: {', '.join(choices)}" if choices else "There are none."
+        super().__init__(f"unknown {what} {name!r}. {hint}{there}")
         self.name = name
 
 

@@ -28,6 +28,11 @@ ROOT = Path(__file__).resolve().parent.parent
 #: and the digest (or ``unknown``) that it resolved to.
 DEFAULT_BASE_IMAGE = "python:3.11-slim"
 
+#: The base image that `make engine` makes of Debian packages where no registry answers. Bookworm,
+#: whatever the machine runs: its Python is the 3.11 of the default, so that one lock fits both.
+LOCAL_BASE_SUITE = "bookworm"
+LOCAL_BASE_IMAGE = f"memrig/base:{LOCAL_BASE_SUITE}"
+
 #: As ``package_index``: ask no index, the wheel folder has everything.
 NO_INDEX = "none"
 

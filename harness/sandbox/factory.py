@@ -10,13 +10,15 @@ from typing import Any
 from harness.catalog import Baseline
 from harness.config import EvalConfig
 from harness.outcomes import EngineError, UsageError
-from harness.sandbox import ownership, venv
+from harness.sandbox import base_image, ownership, venv
 from harness.sandbox.base import Box, BoxRequest, ModelCall
 from harness.sandbox.container import ContainerLauncher
 from harness.sandbox.engine import Engine
 from harness.sandbox.image import ImageBuilder
 from harness.sandbox.venv import VenvLauncher, probe_network
 from harness.settings import Settings
+
+_NO_BASE = "has no base image {} and cannot pull it; `make engine` makes one"
 
 
 def _silent(message: str) -> None:
@@ -86,11 +88,15 @@ def make_launcher(
     *,
     labels: Mapping[str, str] | None = None,
     say: Callable[[str], None] = _silent,
+    find_engine: Callable[[str], tuple[Engine | None, list[str]]] = Engine.diagnose,
 ) -> ImageLauncher | VenvLauncher:
-    """Choose the sandbox: a container where an engine answers, else a venv (``auto``).
+    """Choose the sandbox: a container where an engine can make one, else a venv (``auto``).
+
+    An engine that answers and has no base image, nor can pull one, makes none.
 
     ``labels`` go onto every container (``memrig.run``). ``say`` is told in one line what takes
-    long. The launcher's ``note`` is the line for the user.
+    long. The launcher's ``note`` is the line for the user. ``find_engine`` is given the name that
+    is set and returns an engine that answers, or why each does not.
 
     Raises:
         UsageError: a row without a box, or one that must not run in a venv.
@@ -98,16 +104,22 @@ def make_launcher(
     """
     if baseline.host_side:
         raise UsageError(f"{baseline.name} is made on the host: it has no box")
-    engine, reasons = None, ["it was not asked for"]
+    engine, cause = None, "as asked"
+    reasons: list[str] = []
     if config.sandbox != "venv":
-        engine, reasons = Engine.diagnose(settings.engine)
-    why = "; ".join(reasons) or "there is none"
+        engine, reasons = find_engine(settings.engine)
+        cause = "no container engine answers; `memrig doctor` says why, `make engine` gets one"
     if engine is not None:
-        note = f"{baseline.name} runs in containers of {engine.name}"
-        return ImageLauncher(baseline, settings, engine, note=note, labels=labels, say=say)
-    if config.sandbox == "container":
+        based = base_image.settled(engine, settings, say)
+        if based is not None or config.sandbox == "container":
+            note = f"{baseline.name} runs in containers of {engine.name}"
+            made = based or settings
+            return ImageLauncher(baseline, made, engine, note=note, labels=labels, say=say)
+        engine.close()
+        cause = f"{engine.name} answers but {_NO_BASE.format(settings.base_image)}"
+    elif config.sandbox == "container":
         raise EngineError(
-            f"no container engine answers ({why}).\n"
+            f"no container engine answers ({'; '.join(reasons) or 'there is none'}).\n"
             "  `memrig doctor` says what is wrong; `make engine` installs one on Debian; "
             "--sandbox venv does without"
         )
@@ -118,7 +130,6 @@ def make_launcher(
         )
     network = probe_network()
     reach = "without a network" if network.isolated else f"WITH the host's network ({network.note})"
-    cause = "as asked" if config.sandbox == "venv" else f"no container engine answers: {why}"
     note = f"{baseline.name} runs in a venv, {reach}, files not isolated ({cause})"
     return VenvLauncher(baseline, settings, note=note, say=say)
 
@@ -140,13 +151,20 @@ def build_box(
     started = time.monotonic()
     baseline.home  # noqa: B018  (a row without a folder is refused here)
     engine = None if sandbox == "venv" else Engine.detect(settings.engine)
+    built = None
     if engine is not None:
         with engine:
-            built = ImageBuilder(engine, settings, say).ensure(baseline, no_cache=no_cache)
+            based = base_image.settled(engine, settings, say)
+            if based is not None or sandbox == "container":
+                builder = ImageBuilder(engine, based or settings, say)
+                built = builder.ensure(baseline, no_cache=no_cache)
+            else:
+                say(f"a venv, because {engine.name} {_NO_BASE.format(settings.base_image)}")
+    elif sandbox == "container":
+        raise EngineError("no container engine answers; `memrig doctor` says what mends it")
+    if built is not None:
         state = "built" if built.built else "unchanged"
         size = f"{built.size / 1e6:.0f} MB"
         return f"{baseline.family}  {built.tag}  {size}  {state}  {built.seconds:.1f} s"
-    if sandbox == "container":
-        raise EngineError("no container engine answers; `memrig doctor` says what mends it")
     made = venv.ensure(baseline, settings, say, no_cache=no_cache)
     return f"{baseline.family}  {made.root}  venv  {time.monotonic() - started:.1f} s"
