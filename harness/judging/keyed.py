@@ -21,8 +21,11 @@ Questions.
 
 - **answer**: Correct = every key of one alternative and no forbidden key; Hallucination = a
   forbidden key; else Omission. Where refusal is right, the answerer's refusal text is Correct too.
+  Where no other question of the sample has keys, refusals alone are no measure of it: N/A.
 - **evidence**: of the resolved gold points that the question cites, those that one of the top k
   items carries, whatever its status (an old value is evidence for a question about the past).
+
+Every number needs keyed gold in its denominator: without any it is N/A (:data:`NO_KEYS`), never 0.
 """
 
 from __future__ import annotations
@@ -48,13 +51,13 @@ from harness.samples import (
 )
 
 #: Counts up whenever a verdict could change.
-VERSION = 1
+VERSION = 2
 
 NO_DELTA = "the system reports no delta"
 NO_SNAPSHOT = "the system cannot list its store"
 PART_SNAPSHOT = "the system lists only part of its store; absence cannot be shown"
 NO_ITEMS = "no items were added or updated"
-NO_KEYS = "the data carry no keys for it"
+NO_KEYS = "the data carry no keys"
 
 Item = Mapping[str, Any]
 
@@ -75,6 +78,8 @@ class _SampleKeys:
     points: list[_Point] = field(default_factory=list)
     by_id: dict[str, _Point] = field(default_factory=dict)
     by_session: dict[str, list[_Point]] = field(default_factory=dict)
+    keyed_facts: bool = False
+    keyed_questions: bool = False
 
 
 def _compile(sample: Sample) -> _SampleKeys:
@@ -92,6 +97,11 @@ def _compile(sample: Sample) -> _SampleKeys:
         made.points.append(point)
         made.by_id[gold.id] = point
         made.by_session.setdefault(gold.session_id, []).append(point)
+        made.keyed_facts |= bool(point.must) and gold.kind is not PointKind.INTERFERENCE
+    asked = [q for checkpoint in sample.checkpoints for q in checkpoint.questions]
+    others = [q for q in asked if q.answer_kind is not AnswerKind.REFUSAL]
+    # Questions that have a refusal for an answer need no keys; alone they are keyed data.
+    made.keyed_questions = not others or any(q.keys is not None for q in asked)
     return made
 
 
@@ -125,26 +135,28 @@ class KeyedJudge:
     ) -> JSONObject:
         """See the module's docstring; ``snapshot`` is the store after the session."""
         keys = self._keys(sample)
-        points = [p for p in keys.by_session.get(record.session_id, ()) if p.must]
-        unkeyed = len(keys.by_session.get(record.session_id, ())) - len(points)
+        here = keys.by_session.get(record.session_id, ())
+        points = [p for p in here if p.must]
+        missing = [p for p in here if not p.must]
         failed = not record.status.has_result
         findings: list[JSONObject] = []
         delta = () if failed and scope.delta else record.delta
         stored = () if failed and scope.snapshot == "full" else snapshot
-        result = self._recall(points, delta, findings)
+        result = self._recall(points, missing, delta, findings)
         result["correctness"], items = self._correctness(keys, record, delta)
         if scope.snapshot == "top-k":
             result |= dict.fromkeys(("update", "interference"), not_available(PART_SNAPSHOT))
         else:
-            result |= _on_snapshot(points, stored, failed, findings)
+            result |= _on_snapshot(here, stored, failed, findings)
         result["points"], result["items"] = findings, items
-        if unkeyed:
-            result["unkeyed"] = unkeyed
+        if missing:
+            result["unkeyed"] = len(missing)
         return result
 
     def _recall(
         self,
         points: Sequence[_Point],
+        missing: Sequence[_Point],
         delta: Sequence[Item] | None,
         findings: list[JSONObject],
     ) -> JSONObject:
@@ -163,17 +175,27 @@ class KeyedJudge:
                 counts[name][0] += 1
                 counts[name][1] += carrier is not None
             findings.append({"id": point.gold.id, "check": "recall", "in": carrier})
-        return {name: _share(pair, "no gold points of this kind") for name, pair in counts.items()}
+        unkeyed = {p.gold.kind for p in missing}
+        lacking = {
+            "recall": unkeyed - {PointKind.INTERFERENCE},
+            "update_recall": unkeyed & {PointKind.UPDATE},
+        }
+        return {
+            name: _share(pair, NO_KEYS if lacking[name] else "no gold points of this kind")
+            for name, pair in counts.items()
+        }
 
     def _correctness(
         self, keys: _SampleKeys, record: SessionRecord, delta: Sequence[Item] | None
     ) -> tuple[Block, list[JSONObject]]:
         if delta is None:
             return not_available(NO_DELTA), []
+        if not keys.keyed_facts:
+            return not_available(NO_KEYS), []
         if not record.status.has_result:
             # Nothing to look at; where there was something to store, strict counts it as wrong.
             here = keys.by_session.get(record.session_id, ())
-            if any(p.gold.kind is not PointKind.INTERFERENCE for p in here):
+            if any(p.must and p.gold.kind is not PointKind.INTERFERENCE for p in here):
                 return {"total": 1, "supported": 0, "failed": True}, []
             return not_available(NO_ITEMS), []
         known = [p for p in keys.points if p.must and p.position <= record.position]
@@ -198,14 +220,14 @@ class KeyedJudge:
         """See the module's docstring."""
         keys = self._keys(sample)
         return {
-            "answer": self._answer(question, record),
+            "answer": self._answer(keys, question, record),
             "gold_found": not_available("the keyed judge gives verdicts instead"),
             "evidence": _evidence(keys, question, record, scope),
         }
 
-    def _answer(self, question: Question, record: QARecord) -> Block:
+    def _answer(self, keys: _SampleKeys, question: Question, record: QARecord) -> Block:
         refusal = question.answer_kind is AnswerKind.REFUSAL
-        if question.keys is None and not refusal:
+        if question.keys is None and not (refusal and keys.keyed_questions):
             return not_available(NO_KEYS)
         if not record.status.has_result:
             return {"total": 1, "verdict": None}
@@ -236,13 +258,17 @@ def _on_snapshot(
     believed = [pair for pair, item in zip(held, active, strict=True) if not _history(item)]
     verdicts = {"updated": 0, "both": 0, "outdated": 0, "lost": 0, "failed": 0}
     rumours, rejected = 0, 0
+    lacking: set[str] = set()
     for point in points:
-        if point.gold.kind is PointKind.INTERFERENCE:
+        rumour, update = point.gold.kind is PointKind.INTERFERENCE, point.gold.in_update_handling
+        if not point.must or (update and not point.gone):
+            lacking |= {"interference"} if rumour else {"update"} if update else set()
+        elif rumour:
             rumours += 1
             carrier = _carrier(point.must, believed)
             rejected += carrier is None and not failed
             findings.append({"id": point.gold.id, "check": "interference", "in": carrier})
-        elif point.gold.in_update_handling and point.gone:
+        elif update:
             new, old = _carrier(point.must, held), _carrier(point.gone, believed)
             verdict = "failed" if failed else _update_verdict(new, old)
             verdicts[verdict] += 1
@@ -250,12 +276,14 @@ def _on_snapshot(
                 {"id": point.gold.id, "check": "update", "in": new, "old": old, "is": verdict}
             )
     total = sum(verdicts.values())
-    update: Block = {"total": total, **verdicts}
+    none = {"update": "no updates that name an original", "interference": "no interference points"}
+    blocks: dict[str, Block] = {
+        "update": {"total": total, **verdicts},
+        "interference": {"total": rumours, "rejected": rejected},
+    }
     return {
-        "update": update if total else not_available("no updates that name an original"),
-        "interference": {"total": rumours, "rejected": rejected}
-        if rumours
-        else not_available("no interference points"),
+        name: block if block["total"] else not_available(NO_KEYS if name in lacking else none[name])
+        for name, block in blocks.items()
     }
 
 
@@ -273,9 +301,11 @@ def _evidence(keys: _SampleKeys, question: Question, record: QARecord, scope: Sc
         and evidence.state is EvidenceState.RESOLVED
         and evidence.id in keys.by_id
     ]
+    if not cited:
+        return not_available("no question cites a gold point")
     cited = [point for point in cited if point.must]
     if not cited:
-        return not_available("no question cites a gold point with keys")
+        return not_available(NO_KEYS)
     items = list(record.retrieved or ()) if record.status.has_result else []
     if not scope.full_context:
         items = items[: scope.top_k]

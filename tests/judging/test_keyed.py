@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.judging import Scope, judge_question, judge_session, load_preset, preset_for
-from harness.judging.keyed import NO_DELTA, NO_SNAPSHOT, PART_SNAPSHOT
+from harness.judging.keyed import NO_DELTA, NO_KEYS, NO_SNAPSHOT, PART_SNAPSHOT
 from harness.outcomes import DataError, Status
 from harness.records import Failure, QARecord, SessionRecord
 from harness.samples import (
@@ -273,7 +273,7 @@ def test_refusal_is_right_where_it_was_not_mentioned(with_keys: bool) -> None:
 
 
 def test_a_question_without_keys_has_no_verdict() -> None:
-    assert asked(question(), "Seattle")["answer"] == {"na": "the data carry no keys for it"}
+    assert asked(question(), "Seattle")["answer"] == {"na": NO_KEYS}
 
 
 def test_a_failed_question_is_planned_and_without_verdict() -> None:
@@ -321,6 +321,49 @@ def test_a_superseded_item_is_evidence_for_the_past() -> None:
 def test_no_cited_point_is_no_evidence_coverage() -> None:
     q = question((("x",),), evidence=EVIDENCE[2:])
     assert "na" in asked(q, "x")["evidence"]
+
+
+# -- data without keys -------------------------------------------------------------------------
+
+
+def bare(name: str, kind: PointKind, **more: Any) -> GoldPoint:
+    return GoldPoint(name, "S0", name, kind, keys=None, **more)
+
+
+REFUSED = Question("r", 1, "?", AnswerKind.REFUSAL, ("not mentioned",), keys=None)
+CITES = Question(
+    "q", 0, "?", AnswerKind.TEXT, ("x",), evidence=(Evidence(EvidenceKind.POINT, "city"),)
+)
+BARE = Sample(
+    "s",
+    "hand",
+    SAMPLE.sessions,
+    (
+        bare("city", PointKind.NEW),
+        bare("moved", PointKind.UPDATE, originals=("city",)),
+        bare("rumour", PointKind.INTERFERENCE),
+    ),
+    (Checkpoint("cp", "S0", (CITES, REFUSED)),),
+)
+ON_SESSIONS = ("recall", "update_recall", "correctness", "update", "interference")
+
+
+@pytest.mark.parametrize("status", [Status.OK, Status.FAILED_INGEST])
+def test_without_keys_every_number_is_not_available_and_none_is_zero(status: Status) -> None:
+    record = session(0, delta=items("Boston", "a cat"), status=status)
+    graded = judge_session(BARE, record, store("Boston"), KEYED, TOP_5)
+    assert [graded[name] for name in ON_SESSIONS] == [{"na": NO_KEYS}] * len(ON_SESSIONS)
+    for q in BARE.checkpoints[0].questions:
+        asked_for = QARecord("s", "cp", "S0", q.id, 0, Status.OK, answer="not mentioned")
+        verdict = judge_question(BARE, q, asked_for, KEYED, TOP_5)
+        # Right refusals beside unkeyed questions would be all of "QA correct".
+        assert verdict["answer"] == {"na": NO_KEYS}
+    asked_for = QARecord("s", "cp", "S0", "q", 0, Status.OK, answer="x", retrieved=found("Boston"))
+    assert judge_question(BARE, CITES, asked_for, KEYED, TOP_5)["evidence"] == {"na": NO_KEYS}
+
+
+def test_a_session_without_points_of_its_own_still_has_unsupported_items_in_keyed_data() -> None:
+    assert judged(2, items("nonsense"), [])["correctness"]["total"] == 1
 
 
 # -- which judge ------------------------------------------------------------------------------
