@@ -94,6 +94,10 @@ class Meter:
             peak = _read(path).strip()
             if peak.isdigit():
                 return int(peak)
+        peak_kib = _keyed(_read("/proc/self/status"), b"VmHWM:")
+        if peak_kib is not None:
+            return peak_kib * 1024
+        # Not on Linux, where ru_maxrss of a child begins at what its parent had.
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
