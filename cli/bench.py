@@ -13,13 +13,6 @@ from cli.options import BuildOptions, RunOptions, flattened
 #: The rows that check the rig, from the floor to the ceiling.
 REFERENCE_ROWS = ("NoMemory", "FullContext", "BM25", "Oracle", "ConstantFloor")
 
-#: The last line after a run on our own data.
-WHAT_THIS_WAS = (
-    "This checks the rig on memrig's own sample data; it compares nothing. To compare memory "
-    'systems: memrig bench --baseline "BM25 MemEngine-LTMemory" --dataset DIR, with real '
-    "conversations in DIR (memrig data check DIR)."
-)
-
 SAMPLE_DATA = Path(__file__).resolve().parent.parent / "datasets" / "sample"
 
 
@@ -40,7 +33,8 @@ def bench(
         Path | None,
         typer.Option(
             "--dataset",
-            help="A bundle of a known format.  [default: memrig's own sample data]",
+            help="A data set: a folder, a file or a name (`memrig data list`)."
+            "  [default: memrig's own sample data]",
             metavar="DIR",
         ),
     ] = None,
@@ -72,7 +66,8 @@ def bench(
     """
     from cli.rows import Plan, as_json_text, closing, dry_run, run_rows
 
-    names = [name for given in baseline or REFERENCE_ROWS for name in re.split(r"[\s,]+", given)]
+    given = REFERENCE_ROWS if baseline is None else baseline
+    names = [name for part in given for name in re.split(r"[\s,]+", part)]
     plan = Plan.of(
         dataset or SAMPLE_DATA,
         [name for name in names if name],
@@ -88,10 +83,21 @@ def bench(
     if as_json:
         typer.echo(as_json_text(plan, outcome))
     elif outcome.aggregates:
-        typer.echo(closing(plan, outcome))
+        typer.echo(closing(outcome))
         if is_sample_data(plan.dataset):
-            typer.echo(f"\n{WHAT_THIS_WAS}")
+            typer.echo(f"\n{what_this_was()}")
     raise typer.Exit(outcome.exit_code)
+
+
+def what_this_was() -> str:
+    """The last line after a run on our own data."""
+    from cli.words import program
+
+    return (
+        "This checks the rig on memrig's own sample data; it compares nothing. To compare memory "
+        f'systems: {program()} bench --baseline "BM25 MemEngine-LTMemory" --dataset DIR, with real '
+        f"conversations in DIR ({program()} data check DIR)."
+    )
 
 
 def is_sample_data(dataset: Path) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import median
 
+from cli.words import counted
 from harness.outcomes import Status
 from harness.pipeline.events import (
     BoxFailed,
@@ -23,6 +24,9 @@ from harness.pipeline.events import (
     SampleStarted,
     SessionDone,
 )
+
+#: The sandbox of a row that has none.
+HOST = "host"
 
 
 @dataclass
@@ -120,10 +124,12 @@ class Board:
     def _started(self, event: RunStarted) -> str:
         self.rows[event.row] = RowLine(event.row, event.sandbox, event.samples, event.done)
         before = f", {event.done} done before" if event.done else ""
-        return (
-            f"{event.row}  {event.samples} samples{before}, {event.sessions} sessions, "
-            f"{event.questions} questions; {event.jobs} at a time, sandbox {event.sandbox}"
-        )
+        what = f"{counted(event.sessions, 'session')}, {counted(event.questions, 'question')}"
+        if event.sandbox == HOST:
+            what = f"{counted(event.questions, 'question')}; a reference row made on the host"
+        else:
+            what += f"; {event.jobs} at a time, sandbox {event.sandbox}"
+        return f"{event.row}  {counted(event.samples, 'sample')}{before}, {what}"
 
     def _sample_started(self, event: SampleStarted) -> str | None:
         self.boxes[event.row, event.sample_id] = BoxLine(
@@ -151,11 +157,19 @@ class Board:
         row = self._row(event.row)
         row.done += 1
         box = self.boxes.pop((event.row, event.sample_id), None)
-        work = f"  {box.session} sessions, {box.asked} questions, {box.ops} calls" if box else ""
         p50 = f", retrieve p50 {box.p50:.1f} ms" if box and box.p50 is not None else ""
+        statuses, work = event.statuses, ""
+        if box and row.sandbox == HOST:  # it has no box, so its sessions have no status of a system
+            statuses = {s: n for s, n in statuses.items() if s is not Status.UNSUPPORTED}
+            work = f"  {counted(box.asked, 'question')} (host-side row: questions only)"
+        elif box:
+            work = (
+                f"  {counted(box.session, 'session')}, {counted(box.asked, 'question')}, "
+                f"{counted(box.ops, 'call')}"
+            )
         return (
             f"{event.row}  {event.sample_id} done ({row.done}/{row.samples}){work}{p50}, "
-            f"{event.ms / 1000:.1f} s{_failures(event.statuses)}"
+            f"{event.ms / 1000:.1f} s{_failures(statuses)}"
         )
 
     def _box_failed(self, event: BoxFailed) -> str:

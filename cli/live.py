@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from cli.board import Board, BoxLine, RowLine
+from cli.pulse import PULSE_S, Pulse
+from cli.words import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from harness.pipeline.events import Event
-
-#: Without a terminal a long sample says where it is this often, in seconds.
-PULSE_S = 30.0
 
 
 class PlainWatch:
@@ -23,28 +22,47 @@ class PlainWatch:
 
     def __init__(self, pulse_s: float = PULSE_S) -> None:
         self.board = Board()
-        self._pulse_s = pulse_s
-        self._last = time.monotonic()
+        self._guard = threading.Lock()
+        self._doing = ""
+        self._pulse = Pulse(self._alive, self._write, pulse_s)
 
     def __enter__(self) -> PlainWatch:
+        self._pulse.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        return None
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pulse.__exit__(kind, error, trace)
 
     def __call__(self, event: Event) -> None:
         """Listen to a run."""
-        said = self.board.take(event)
-        if said is None and time.monotonic() - self._last > self._pulse_s:
-            said = "; ".join(pulse(box) for box in self.board.boxes.values()) or None
+        with self._guard:
+            said = self.board.take(event)
         if said is not None:
-            self._last = time.monotonic()
             self.say(said)
 
     def say(self, line: str) -> None:
         """Print a line of our own between those of the run."""
+        self._doing = line.splitlines()[0]
+        self._pulse.said()
+        self._write(line)
+
+    def _write(self, line: str) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
+
+    def _alive(self) -> str | None:
+        """Where the boxes are, or the judge; before the first box what was said last."""
+        with self._guard:
+            boxes = [pulse(box) for box in self.board.boxes.values()]
+            judging = [row for row in self.board.rows.values() if row.to_judge and not row.finished]
+            judging_lines = [progress_of(row) for row in judging]
+        lines = boxes or judging_lines
+        return "; ".join(lines) or (f"still at it: {self._doing}" if self._doing else None)
 
 
 class LiveWatch:
@@ -131,6 +149,8 @@ def cells(box: BoxLine) -> tuple[str, ...]:
 
 def pulse(box: BoxLine) -> str:
     """A box as half a sentence."""
+    if box.state != "running":
+        return f"{box.row}  {box.sample}: {box.state}"
     return (
         f"{box.row}  {box.sample}: session {box.session}/{box.sessions}, "
         f"question {box.asked}/{box.questions}, {box.ops} calls"
@@ -141,4 +161,4 @@ def progress_of(row: RowLine) -> str:
     """A row as one line under the table."""
     judged = f", judged {row.judged}/{row.to_judge}" if row.to_judge else ""
     failed = f", {row.failures} failed" if row.failures else ""
-    return f"{row.row}: {row.done}/{row.samples} samples{judged}{failed}"
+    return f"{row.row}: {row.done}/{counted(row.samples, 'sample')}{judged}{failed}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,9 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cli.afterwards import closing as closing_of
+from cli.afterwards import nothing_worked
+from cli.beforehand import data_at, options_of, rows_of
 from cli.errors import INTERRUPTED, say
 from cli.live import watch
-from harness.outcomes import MemrigError, Status, UsageError
+from cli.words import counted, program
+from harness.outcomes import MemrigError, UsageError
 
 if TYPE_CHECKING:
     from cli.live import LiveWatch, PlainWatch
@@ -38,12 +41,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a command will run, checked as far as that is possible without running anything."""
+    """What a command will run, checked as far as that is possible without running anything.
+
+    ``notes`` is what the user should know before it runs, a line each. ``fresh``: the directory was
+    chosen by memrig.
+    """
 
     rows: tuple[Row, ...]
     settings: Settings
     dataset: Path
     output_dir: Path
+    notes: tuple[str, ...] = ()
+    fresh: bool = False
 
     @classmethod
     def of(
@@ -62,37 +71,30 @@ class Plan:
             UsageError: an unknown name, a data set that is not there, flags that do not fit.
         """
         from harness.catalog import Catalog
+        from harness.forecast import forecast
         from harness.loaders import open_dataset
 
-        need_data(dataset)
+        dataset = data_at(dataset)
         need_records(output_dir, common)
         root = output_dir if output_dir is not None else fresh_folder(dataset)
         first = common.config(dataset, "", root)
-        catalog = Catalog(first.baselines_dirs)
-        found = [baseline for name in names for baseline in catalog.expand(name)]
-        if len(found) > 1:
-            open_dataset(dataset, first.strict_data)  # refused once, before anything is built
-        rows = {
-            b.name: Row(
-                b.with_options(first.options),
+        found, notes = rows_of(Catalog(first.baselines_dirs), names)
+        options, shared = options_of(found, first.options)
+        # Refused once, before anything is built; and what it will not give is said before, too.
+        notes += [*shared, forecast(open_dataset(dataset, first.strict_data)).line]
+        rows = tuple(
+            Row(
+                row.with_options(options[row.name]),
                 replace(
                     first,
-                    baseline=b.alias_of or b.name,
-                    output_dir=root / b.row if each_in_folder else root,
+                    baseline=row.alias_of or row.name,
+                    options=options[row.name],
+                    output_dir=root / row.row if each_in_folder else root,
                 ),
             )
-            for b in found
-        }
-        return cls(tuple(rows.values()), build.settings(), dataset, root)
-
-
-def need_data(dataset: Path) -> None:
-    """Refuse a data set that is not there, before anything is built."""
-    if not dataset.exists():
-        raise UsageError(
-            f"--dataset {dataset}: there is no such folder or file.\n"
-            "  `memrig data check DIR` says what a bundle holds; memrig's own is datasets/sample."
+            for row in found
         )
+        return cls(rows, build.settings(), dataset, root, tuple(notes), output_dir is None)
 
 
 def need_records(output_dir: Path | None, common: RunOptions) -> None:
@@ -138,6 +140,8 @@ def run_rows(plan: Plan) -> Outcome:
     """
     outcome = Outcome()
     with watch() as display:
+        for note in (*plan.notes, where_it_goes(plan)):
+            display.say(note)
         for row in plan.rows:
             try:
                 _run_row(row, plan.settings, display, outcome)
@@ -174,17 +178,11 @@ def _run_row(
         )
 
 
-def nothing_worked(aggregate: dict[str, Any]) -> bool:
-    """Units failed, and none has a result."""
-    counts = [
-        (Status(name), count)
-        for statuses in aggregate["statuses"].values()
-        for name, count in statuses.items()
-        if count
-    ]
-    return any(status.is_failure for status, _ in counts) and not any(
-        status.has_result for status, _ in counts
-    )
+def where_it_goes(plan: Plan) -> str:
+    """Where the records go, and how to go on after an interruption."""
+    if not plan.fresh:
+        return f"records: {plan.output_dir}; if interrupted, the same command goes on"
+    return f"records: {plan.output_dir}; if interrupted, go on with:\n  {resume_command(plan)}"
 
 
 def resume_command(plan: Plan) -> str:
@@ -195,24 +193,18 @@ def resume_command(plan: Plan) -> str:
     return shlex.join(words)
 
 
-def program() -> str:
-    """How this command is called from where the user stands: what is printed can be pasted."""
-    called = Path(sys.argv[0])
-    if called.name != "memrig" or shutil.which("memrig") == str(called.absolute()):
-        return "memrig"
-    return str(called)
-
-
 def dry_run(plan: Plan, out: Callable[[str], None]) -> None:
     """Check everything that can be checked without building or running, and print the plan."""
     from harness import run_eval
 
+    for note in plan.notes:
+        out(note)
     for row in plan.rows:
         result = run_eval(row.config, settings=plan.settings)
         counts = result.plan.as_json()
         alias = f" (alias {row.baseline.alias_of})" if row.baseline.alias_of else ""
         out(f"{row.baseline.name}{alias}: {row.baseline.summary}")
-        out(f"  {len(result.samples)} samples: {', '.join(result.samples)}")
+        out(f"  {counted(len(result.samples), 'sample')}: {', '.join(result.samples)}")
         out("  " + ", ".join(f"{name} {count}" for name, count in counts.items()))
         for name in SHOWN:
             out(f"  {name}: {getattr(row.config, name)}")
@@ -238,25 +230,6 @@ def as_json_text(plan: Plan, outcome: Outcome) -> str:
     )
 
 
-def closing(plan: Plan, outcome: Outcome) -> str:
-    """The table, where everything lies, and what to do next."""
-    from harness.report.tables import render
-
-    lines = [render(outcome.aggregates, "text").rstrip(), ""]
-    lines += [f"records  {path}" for path in outcome.paths]
-    lines += ["", *next_commands(outcome)]
-    return "\n".join(lines)
-
-
-def next_commands(outcome: Outcome) -> list[str]:
-    """Commands that someone types after a table; a system rather than a reference row."""
-    rows = list(zip(outcome.aggregates, outcome.paths, strict=True))
-    systems = [path for aggregate, path in rows if not aggregate.get("reference")]
-    paths = [shlex.quote(str(path)) for path in systems or outcome.paths]
-    commands = [
-        ("check the numbers", f"{program()} verify {paths[-1]}"),
-        ("why a number is what it is", f"{program()} explain {paths[-1]}"),
-    ]
-    if len(paths) > 1:
-        commands.append(("is a difference real", f"{program()} compare {paths[-2]} {paths[-1]}"))
-    return [f"{what + ':':<30}{command}" for what, command in commands]
+def closing(outcome: Outcome) -> str:
+    """The table, what failed, where everything lies, and what to do next."""
+    return closing_of(list(zip(outcome.aggregates, outcome.paths, strict=True)))

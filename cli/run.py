@@ -1,4 +1,4 @@
-"""`memrig run`: one system over one data set, all three stages, with the seed's flags."""
+"""`memrig run`: one system over one data set, all three stages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from cli.options import BuildOptions, RunOptions, flattened
 @flattened
 def run(
     dataset: Annotated[
-        Path, typer.Option("--dataset", help="A bundle of a known format.", metavar="DIR")
+        Path,
+        typer.Option(
+            "--dataset",
+            help="A data set: a folder, a file or a name (`memrig data list`).",
+            metavar="DIR",
+        ),
     ],
     baseline: Annotated[
         str, typer.Option("--baseline", help="A name from `memrig list`.", metavar="NAME")
@@ -55,5 +60,5 @@ def run(
     if as_json:
         typer.echo(as_json_text(plan, outcome))
     elif outcome.aggregates:
-        typer.echo(closing(plan, outcome))
+        typer.echo(closing(outcome))
     raise typer.Exit(outcome.exit_code)

@@ -24,6 +24,9 @@ Style = Literal["head", "plain", "dim", "good", "bad", "odd"]
 #: Longest text of a turn, a memory or an answer that is shown whole.
 WIDTH = 160
 
+#: So many ways of failing are shown of a sample in the overview.
+FAILURES = 3
+
 #: This many last lines of a box's stderr are shown.
 TAIL = 12
 
@@ -60,8 +63,22 @@ def overview(run: Run) -> Iterator[Line]:
         counts = Counter(unit.status.value for unit in units)
         told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
         again = f", attempt {entry.attempt}" if entry.attempt > 1 else ""
-        bad = any(unit.status.is_failure for unit in units)
+        bad = [unit.failure for unit in units if unit.status.is_failure and unit.failure]
         yield Line(f"{sample_id:<{width}}  {told}{again}", 1, "bad" if bad else "plain")
+        yield from _failures(run, bad)
+
+
+def _failures(run: Run, failures: list[Failure]) -> Iterator[Line]:
+    """Each way in which units of a sample failed, once, the most frequent first."""
+    said = Counter((f.kind, f.call, _short(f.message), f.log) for f in failures)
+    for (kind, call, message, log), count in said.most_common(FAILURES):
+        times = f" ({count} times)" if count > 1 else ""
+        during = f" during {call}" if call else ""
+        yield Line(f"{kind}{during}: {message}{times}", 3, "bad")
+        if log:
+            yield Line(f"log: {run.path / log}", 4, "dim")
+    if len(said) > FAILURES:
+        yield Line(f"... {len(said) - FAILURES} more ways; `memrig show RUN SAMPLE` has all", 3)
 
 
 def find(run: Run, wanted: str) -> Finished:
@@ -94,10 +111,10 @@ def sample_story(
     questions = list(run.questions_of(entry))
     for record in run.sessions_of(entry):
         yield Line()
-        yield from _session(record, sample, grades.get(record.position), items)
+        yield from _session(run, record, sample, grades.get(record.position), items)
         for question in questions:
             if question.session_id == record.session_id:
-                yield from _question(question, verdicts.get(question.position), items)
+                yield from _question(run, question, verdicts.get(question.position), items)
     yield from _stderr(run, entry)
 
 
@@ -111,11 +128,11 @@ def _attempts(run: Run, entry: Finished) -> Iterator[Line]:
 
 
 def _session(
-    record: SessionRecord, sample: Sample | None, graded: JSONObject | None, items: int
+    run: Run, record: SessionRecord, sample: Sample | None, graded: JSONObject | None, items: int
 ) -> Iterator[Line]:
     date = _date_of(sample, record.session_id)
     yield Line(f"session {record.session_id}{date}: {_status(record)}", 1, _style(record))
-    yield from _failure(record.failure)
+    yield from _failure(run, record.failure)
     yield from _turns(record, sample)
     if record.delta is not None:
         counts = Counter(change["op"] for change in record.delta)
@@ -141,7 +158,7 @@ def _turns(record: SessionRecord, sample: Sample | None) -> Iterator[Line]:
             yield Line(f"{turn.index:>3} {turn.name or turn.role}: {_short(turn.text + images)}", 2)
 
 
-def _question(record: QARecord, graded: JSONObject | None, items: int) -> Iterator[Line]:
+def _question(run: Run, record: QARecord, graded: JSONObject | None, items: int) -> Iterator[Line]:
     verdict, style = _verdict(graded, record)
     yield Line(f"? {_short(record.question)}", 2, "head")
     found = [
@@ -151,7 +168,7 @@ def _question(record: QARecord, graded: JSONObject | None, items: int) -> Iterat
     ]
     shown = max(items, (record.answer_from if record.answer_from is not None else -1) + 1)
     yield from _some(found, min(shown, 3 * items))
-    yield from _failure(record.failure)
+    yield from _failure(run, record.failure)
     if record.answer is not None:
         yield Line(f"= {_short(record.answer)}", 2)
     after = ", after a failed session" if record.after_failure else ""
@@ -172,12 +189,12 @@ def _verdict(graded: JSONObject | None, record: QARecord) -> tuple[str, Style]:
     return ("gold found", "good") if found else ("gold not found", "odd")
 
 
-def _failure(failure: Failure | None) -> Iterator[Line]:
+def _failure(run: Run, failure: Failure | None) -> Iterator[Line]:
     if failure is not None:
         during = f" during {failure.call}" if failure.call else ""
         yield Line(f"{failure.kind}{during}: {_short(failure.message)}", 2, "bad")
         if failure.log:
-            yield Line(f"log: {failure.log}", 2, "dim")
+            yield Line(f"log: {run.path / failure.log}", 2, "dim")
 
 
 def _stderr(run: Run, entry: Finished) -> Iterator[Line]:

@@ -132,3 +132,14 @@ def shipped_cards() -> dict[Path, Card]:
     """The cards that come with memrig, by their path."""
     folder = Path(__file__).resolve().parents[2] / "datasets"
     return {path: read_card(path) for path in sorted(folder.glob("*.yaml")) if _is_card(path)}
+
+
+def named(given: Path) -> Path:
+    """A path as it is; the name of a data set that ships (``memrig data list``) as its path."""
+    if given.exists() or len(given.parts) != 1:
+        return given
+    for path, card in shipped_cards().items():
+        folder = path.with_suffix("")
+        if card.kind == "dataset" and str(given) in (card.name, folder.name):
+            return folder
+    return given

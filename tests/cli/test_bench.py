@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.bench import SAMPLE_DATA, WHAT_THIS_WAS
+from cli.bench import SAMPLE_DATA, what_this_was
 from cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +45,7 @@ def test_bench_ends_with_table_paths_and_next_commands(benched: tuple[Path, Resu
     assert "keyed" in done.stdout
     assert "extractive" in done.stdout
     assert f"memrig verify {out / 'NoMemory'}" in done.stdout
-    assert done.stdout.rstrip().endswith(WHAT_THIS_WAS)
+    assert done.stdout.rstrip().endswith(what_this_was())
 
 
 def test_bench_says_which_sandbox_and_why(benched: tuple[Path, Result]) -> None:
@@ -89,7 +91,7 @@ def test_run_is_one_row_in_its_directory(tmp_path: Path) -> None:
     done = memrig(*words, "--smoke", "--top-k", "3", "--max-eval-workers", "2")
     assert done.exit_code == 0, done.output
     assert (out / "manifest.json").is_file()
-    assert WHAT_THIS_WAS not in done.stdout
+    assert what_this_was() not in done.stdout
     judged = memrig(*words, "--smoke", "--top-k", "3", "--eval-only", "--json")
     assert judged.exit_code == 0, judged.output
     assert json.loads(judged.stdout)["rows"][0]["top_k"] == 3
@@ -113,6 +115,76 @@ def test_dry_run_shows_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     for row in ("NoMemory", "FullContext", "BM25", "Oracle", "ConstantFloor"):
         assert f"{row}: " in done.stdout
     assert not out.exists()
+
+
+def test_names_options_and_data_are_settled_before_anything_runs() -> None:
+    """Case is forgiven, an option goes where it belongs, and the judge is known; all of it said."""
+    words = ["bench", "--dry-run", "--dataset", "memrig-sample", "--baseline", "bm25 oracle LOSSY"]
+    done = memrig(*words, "--option", "k1=1.25")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert "bm25 is read as BM25" in lines
+    assert "--option k1 goes to BM25; not to Oracle, Lossy" in lines
+    assert "  option k1: 1.25" in lines
+    assert any(line.startswith("Lossy: it understands only memrig's drawn data") for line in lines)
+    judged = "judge: keyed, because 131 of 131 gold points and 40 of 40 questions carry keys"
+    assert judged in lines
+
+
+def test_data_without_keys_are_announced_as_such(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLE_DATA, tmp_path / "bare")
+    path = tmp_path / "bare" / "stage4b_qa_checkpoints.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        for checkpoint in row["checkpoints"]:
+            for question in checkpoint["questions"]:
+                question.pop("keys", None)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = memrig("bench", "--dry-run", "--dataset", str(tmp_path / "bare"))
+    assert done.exit_code == 0, done.output
+    said = next(line for line in done.stdout.splitlines() if line.startswith("judge: "))
+    assert said.startswith("judge: gold_found, because 131 of 131 gold points and 0 of 40")
+    assert "all six dimensions will be N/A" in said
+
+
+FAILS_SOMETIMES = """\
+from harness.adapter.contract import MemoryAdapter
+from harness.adapter.records import RetrievalRecord
+
+class Adapter(MemoryAdapter):
+    def reset(self): pass
+    def ingest_turn(self, turn): pass
+    def end_session(self, session_id): pass
+    def snapshot_memories(self): return []
+    def retrieve(self, query, top_k):
+        if "e" in query.text.split()[0]:
+            raise ValueError("no index")
+        return RetrievalRecord(())
+    def get_capabilities(self): return {}
+"""
+
+
+def test_failed_units_end_the_report_with_why(tmp_path: Path) -> None:
+    systems = broken_system(tmp_path / "systems", "Crashy", FAILS_SOMETIMES, "")
+    out = tmp_path / "out"
+    done = memrig(
+        "bench", "--baseline", "Crashy NoMemory", "--baselines", str(systems), "--smoke",
+        "--sandbox", "venv", "--output-dir", str(out),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    told = re.search(
+        r"Crashy: (\d+) of 16 units failed \(BASELINE_ERROR \1\); why: (.*)", done.stdout
+    )
+    assert told is not None, done.stdout
+    assert told[2] == f"memrig explain {out / 'Crashy'} qa"
+    assert f"is what it is:   memrig explain {out / 'Crashy'} qa" in done.stdout
+    assert memrig(*shlex.split(told[2])[1:]).exit_code == 0
+    shown = memrig("show", str(out / "Crashy"))
+    assert "BASELINE_ERROR during retrieve: ValueError: no index" in shown.stdout
+    log = re.search(r"log: (\S+)", shown.stdout)
+    assert log is not None
+    assert "ValueError: no index" in Path(log[1]).read_text(encoding="utf-8")
+    assert "Traceback" in Path(log[1]).read_text(encoding="utf-8")
 
 
 BROKEN_ADAPTER = "raise RuntimeError('this system cannot even be imported')\n"
@@ -177,6 +249,11 @@ def test_a_system_that_cannot_be_built_names_its_log(tmp_path: Path) -> None:
         (["bench", "--baseline", "Oracle", "--shard", "x"], "1/4"),
         (["bench", "--baseline", "NoMemory", "--option", "depth"], "KEY=VALUE"),
         (["bench", "--baseline", "BM25", "--option", "k2=1"], "unknown option of BM25 'k2'"),
+        (["bench", "--baseline", "NoMemory Oracle", "--option", "a=1"], "'a'. There are none."),
+        (["bench", "--baseline", "mem0"], "Mem0: needs a language model"),
+        (["bench", "--baseline", "LTMemory"], "MemEngine-LTMemory"),
+        (["bench", "--baseline", ""], "names no system"),
+        (["run", "--dataset", "sample", "--baseline", ""], "unknown baseline ''"),
         (["bench", "--baseline", "Oracle", "--samples", "en_tesa"], "Did you mean en_tessa"),
         (["bench", "--baselines", "no/such"], "no such folder"),
         (["bench", "--eval-only"], "needs --output-dir"),

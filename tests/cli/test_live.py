@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from pathlib import Path
 
 import pytest
@@ -103,11 +104,38 @@ def test_plain_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> N
     assert "end_session failed (LLM_ERROR), once more" in last
 
 
+def told_by(display: PlainWatch, capsys: pytest.CaptureFixture[str], expected: str) -> str:
+    """What the display says until the expected words come, which they must soon."""
+    said, deadline = "", time.monotonic() + 20
+    while expected not in said and time.monotonic() < deadline:
+        time.sleep(0.01)
+        said += capsys.readouterr().err
+    return said
+
+
 def test_a_long_sample_gives_a_sign_of_life(capsys: pytest.CaptureFixture[str]) -> None:
-    display = PlainWatch(pulse_s=0.0)
-    for event in STORY[1:4]:
-        display(event)
-    assert "session 1/2, question 0/3, 4 calls" in capsys.readouterr().err
+    """Also when nothing at all happens: a call may take minutes."""
+    with PlainWatch(pulse_s=0.02) as display:
+        display.say("making the image (log: x)")
+        assert "still at it: making the image" in told_by(display, capsys, "still at it")
+        for event in STORY[1:4]:
+            display(event)
+        expected = "session 1/2, question 0/3, 4 calls"
+        assert expected in told_by(display, capsys, expected)
+    capsys.readouterr()
+    time.sleep(0.1)
+    assert capsys.readouterr().err == "", "and none after the end"
+
+
+def test_a_host_side_row_is_not_told_as_a_fault() -> None:
+    board = Board()
+    started = board.take(RunStarted("Oracle", 1, 0, 6, 1, 1, "host", Path("x")))
+    assert started == "Oracle  1 sample, 1 question; a reference row made on the host"
+    board.take(SampleStarted("Oracle", "ann", "s0001", 1, 6, 1))
+    board.take(QuestionDone("Oracle", "ann", "q1", 0, Status.OK, 0, 5.0))
+    statuses = {Status.OK: 1, Status.UNSUPPORTED: 6}
+    said = board.take(SampleDone("Oracle", "ann", 1, 10.0, statuses))
+    assert said == "Oracle  ann done (1/1)  1 question (host-side row: questions only), 0.0 s"
 
 
 def test_the_live_table_shows_what_the_board_holds() -> None:
