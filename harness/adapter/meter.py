@@ -94,9 +94,9 @@ class Meter:
             peak = _read(path).strip()
             if peak.isdigit():
                 return int(peak)
-        peak_kib = _keyed(_read("/proc/self/status"), b"VmHWM:")
-        if peak_kib is not None:
-            return peak_kib * 1024
+        for line in _read("/proc/self/status").splitlines():
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024  # "VmHWM:   1234 kB"
         # Not on Linux, where ru_maxrss of a child begins at what its parent had.
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
