@@ -34,16 +34,17 @@ def table(
 ) -> None:
     """Print the six-dimension table of runs.
 
-    A row is a run. Rows made with another data set, judge, answerer or depth stand in a table of
-    their own. Beside each value: its 95 % interval; n/N and the score over valid units where units
-    failed; a mark for what cannot be told from the best.
+    A row is a run; those of one folder stand in the order in which they were made. Rows made with
+    another data set, judge, answerer or depth stand in a table of their own. With each value: its
+    95 % interval; n/N and the score over valid units where units failed; a mark for what cannot be
+    told from the best. A narrow terminal gets two tables, one below the other.
 
     Examples:
       memrig table runs/sample-20260101-120000
       memrig table runs/a/BM25 runs/b/BM25 --format markdown
       memrig table runs/mine -f csv -o mine.csv
     """
-    from harness.report.html import rows_under
+    from harness.report.places import rows_under
     from harness.report.tables import render, renderable
 
     aggregates = [row.aggregate for row in rows_under(runs)]

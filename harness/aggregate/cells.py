@@ -34,7 +34,8 @@ def build(
         metric = f"{preset.metrics.get(number.key, number.key)}/{preset.id}"
         made = cell(sums.numbers[number.key], names, metric, number.unit)
         dimensions.setdefault(number.dimension, {})[number.name] = made
-    depth = f"@{sums.top_k}"
+    # What returns all it has is read whole: a depth in the name would be a false one.
+    depth = "@all" if sums.whole_context else f"@{sums.top_k}"
     evidence = dimensions["evidence_coverage"]["hit_rate"]
     evidence["metric_id"] = evidence["metric_id"].replace("/", f"{depth}/", 1)
     retrieval = {

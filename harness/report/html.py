@@ -6,67 +6,27 @@ terminal does; here each cell also tells what it is made of, and each row leads 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.outcomes import UsageError
-from harness.report.beside import Beside, beside_of
 from harness.report.layout import Cell, Row, Table, tables_of
+from harness.report.marks import cell_of
+from harness.report.names import ABOUT, HEADS, MEASURED, WHY_DIFFERENT, counted
+from harness.report.places import PageRow, rows_under
+
+__all__ = ["PageRow", "page", "rows_under", "title_of"]
 
 Aggregate = Mapping[str, Any]
 
-AGGREGATE = "aggregate_metrics.json"
 
-
-@dataclass(frozen=True)
-class PageRow:
-    """One run: its directory and its aggregate."""
-
-    path: Path
-    aggregate: Aggregate
-
-    @property
-    def anchor(self) -> str:
-        """The id of its section on the page."""
-        return quote(f"run-{self.path.resolve().as_posix().strip('/')}", safe="")
-
-
-def rows_under(places: Sequence[Path]) -> list[PageRow]:
-    """The runs in some folders: each a run itself, or a folder that holds runs at any depth.
-
-    Raises:
-        UsageError: a place that is not there or holds no finished run.
-    """
-    found: dict[Path, PageRow] = {}
-    for place in places:
-        files = [place / AGGREGATE] if (place / AGGREGATE).is_file() else _below(place)
-        if not files:
-            raise UsageError(
-                f"{place} holds no finished run: no {AGGREGATE} in it or below.\n"
-                "  A run that was killed goes on with the same command as before."
-            )
-        found.update({file.parent.resolve(): _read(file) for file in files})
-    return list(found.values())
-
-
-def _below(place: Path) -> list[Path]:
-    if not place.is_dir():
-        raise UsageError(f"there is no folder {place}")
-    return sorted(place.rglob(AGGREGATE))
-
-
-def _read(file: Path) -> PageRow:
-    try:
-        aggregate = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{file} is damaged: {error}") from None
-    return PageRow(file.parent, aggregate)
+def title_of(rows: Sequence[PageRow]) -> str:
+    """What the page is of, where nobody gave it a title."""
+    data = dict.fromkeys(str(row.aggregate.get("dataset", "unnamed data")) for row in rows)
+    return f"Memory systems on {', '.join(data)}: {counted(len(rows), 'runs')}"
 
 
 def page(rows: Sequence[PageRow], out: Path, title: str) -> str:
@@ -84,6 +44,7 @@ def page(rows: Sequence[PageRow], out: Path, title: str) -> str:
             f"<h1>{escape(title)}</h1>",
             f"<p>{escape(READING)}</p>",
             *tables,
+            _numbers(rows),
             "<h2>Runs</h2>",
             *details,
             "</body></html>",
@@ -93,52 +54,60 @@ def page(rows: Sequence[PageRow], out: Path, title: str) -> str:
 
 
 def _table(table: Table, by_aggregate: Mapping[int, PageRow]) -> str:
+    runs = [by_aggregate[id(aggregate)] for aggregate in table.aggregates]
+    counts = ("", *(f"N {count}" if count else "" for count in table.counts), "")
     heads = [("", ""), *table.heads, ("degr./", "failed")]
-    body = "\n".join(
-        _row(table, row, by_aggregate[id(aggregate)])
-        for row, aggregate in zip(table.rows, table.aggregates, strict=True)
-    )
+    body = "\n".join(_row(table, row, run) for row, run in zip(table.rows, runs, strict=True))
     under = "".join(f"<li>{escape(note)}</li>" for note in table.footnotes)
     return (
         f"<section><h2>{escape(table.title)}</h2>"
         + "".join(f"<p>{escape(line)}</p>" for line in table.subtitle)
-        + _wide(_head(heads), body)
-        + f"<ul>{under}</ul>"
-        + _beside(beside_of(table.aggregates))
-        + "</section>"
+        + _wide(_head(heads, counts), body)
+        + _beside(table)
+        + f"<ul>{under}</ul></section>"
     )
 
 
 def _wide(head: str, body: str) -> str:
     """A table that scrolls sideways where the window is narrow."""
-    return f'<div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    return (
+        f'<p class="hint">{SCROLLS}</p>'
+        '<div class="wide" tabindex="0">'
+        f"<table><thead>{head}</thead><tbody>{body}</tbody></table></div>"
+    )
 
 
-def _head(heads: Sequence[tuple[str, str]]) -> str:
-    cells = "".join(f"<th>{escape(first)}<br>{escape(second)}</th>" for first, second in heads)
+def _head(heads: Sequence[tuple[str, str]], counts: Sequence[str] = ()) -> str:
+    told = [*counts, *[""] * (len(heads) - len(counts))]
+    cells = "".join(
+        f"<th>{escape(first)}<br>{escape(second)}"
+        + (f"<small>{escape(count)}</small>" if count else "")
+        + "</th>"
+        for (first, second), count in zip(heads, told, strict=True)
+    )
     return f"<tr>{cells}</tr>"
 
 
 def _row(table: Table, row: Row, run: PageRow) -> str:
     cells = "".join(
-        _cell(cell, found(run.aggregate, key))
+        _cell(cell, cell_of(run.aggregate, key))
         for cell, key in zip(row.cells, table.keys, strict=True)
     )
-    kind = "<small>reference row</small>" if row.reference else ""
-    name = f'<a href="#{run.anchor}">{escape(row.name)}</a>'
     counts = f"<td>{escape(row.degraded)}/{escape(row.failed)}</td>"
-    return f'<tr><th scope="row">{name}{kind}</th>{cells}{counts}</tr>'
+    return f"<tr>{_named(row, run)}{cells}{counts}</tr>"
 
 
-def found(aggregate: Aggregate, key: str) -> Mapping[str, Any] | None:
-    """The raw cell behind ``dimension.name``."""
-    dimension, _, name = key.partition(".")
-    cell: Mapping[str, Any] | None = aggregate["dimensions"].get(dimension, {}).get(name)
-    return cell
+def _named(row: Row, run: PageRow | None = None) -> str:
+    name = escape(row.name)
+    if run is not None:
+        name = f'<a href="#{run.anchor}">{name}</a>'
+    under = "".join(f"<small>{escape(line)}</small>" for line in row.under)
+    return f'<th scope="row">{name}{under}</th>'
 
 
 def _cell(cell: Cell, raw: Mapping[str, Any] | None) -> str:
-    beneath = [cell.interval, cell.count, f"v: {cell.valid}" if cell.valid else ""]
+    n = f"n {raw['n']}/{raw['N']}" if raw is not None and raw["value"] is not None else ""
+    beneath = [cell.interval, n, f"v: {cell.valid}" if cell.valid else ""]
     small = "".join(f"<small>{escape(text)}</small>" for text in beneath if text)
     told = escape(tooltip(raw), quote=True)
     return f'<td title="{told}">{escape(cell.value + cell.mark)}{small}</td>'
@@ -150,7 +119,8 @@ def tooltip(raw: Mapping[str, Any] | None) -> str:
         return str((raw or {}).get("na") or "not measured")
     interval = raw["interval"]
     between = (
-        f"95 % interval {interval[0]:.3f} to {interval[1]:.3f} over {raw['clusters']} conversations"
+        f"95 % interval {interval[0]:.3f} to {interval[1]:.3f} over "
+        f"{counted(raw['clusters'], 'conversations')}"
         if interval
         else f"no interval: {raw.get('no_interval') or 'no reason recorded'}"
     )
@@ -162,16 +132,24 @@ def tooltip(raw: Mapping[str, Any] | None) -> str:
     )
 
 
-def _beside(beside: Beside | None) -> str:
-    if beside is None:
+def _beside(table: Table) -> str:
+    if table.beside is None:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(f"<td>{escape(value)}</td>" for value in values)
-        + "</tr>"
-        for name, values in beside.rows
+        f"<tr>{_named(row)}{''.join(f'<td>{escape(value)}</td>' for value in values)}</tr>"
+        for row, values in zip(table.rows, table.beside.rows, strict=True)
     )
-    return _wide(_head([("", ""), *beside.heads]), rows)
+    return _wide(_head([("", ""), *table.beside.heads]), rows)
+
+
+def _numbers(rows: Sequence[PageRow]) -> str:
+    """What each number that stands in a table means."""
+    shown = [key for table in tables_of([r.aggregate for r in rows]) for key in table.keys]
+    told = [(" ".join(HEADS[key]), ABOUT[key]) for key in HEADS if key in shown]
+    told.append(("recall@k, nDCG@k by source", f"{_SOURCES} {WHY_DIFFERENT}"))
+    told += [(" ".join(heads), about) for heads, _, about in MEASURED.values()]
+    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(about)}</dd>" for name, about in told)
+    return f"<section><h2>What the numbers mean</h2><dl>{lines}</dl></section>"
 
 
 def _details(row: PageRow, out: Path) -> str:
@@ -187,18 +165,33 @@ def _details(row: PageRow, out: Path) -> str:
 
 
 def facts_of(row: PageRow) -> list[tuple[str, str]]:
-    """What stands under a row: how its units ended, and how it was run."""
+    """What stands under a row: how its units ended, and with what it was made."""
     facts = [
         (name, ", ".join(f"{n} {status}" for status, n in statuses.items() if n))
         for name, statuses in row.aggregate["statuses"].items()
     ]
+    facts += [(name, value) for name, value in _made_with(row.manifest) if value]
     named = ("title", "dataset_sha256", "sandbox", "network", "images", "shard", "alias_of")
+    shown = {"images": "images in the data"}
     facts += [
-        (name.replace("_", " "), str(row.aggregate[name]))
+        (shown.get(name, name.replace("_", " ")), str(row.aggregate[name]))
         for name in named
         if row.aggregate.get(name)
     ]
     return facts + [("note", str(note)) for note in row.aggregate.get("notes") or ()]
+
+
+def _made_with(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    git, pipeline = manifest.get("git") or {}, manifest.get("pipeline") or {}
+    box = pipeline.get("box") or {}
+    commit = f"{git['commit']}{' (changed)' if git.get('dirty') else ''}" if git else ""
+    image = [box.get("image") or box.get("environment"), box.get("image_id")]
+    return [
+        ("made", str((manifest.get("about") or {}).get("created") or "")),
+        ("memrig", str((pipeline.get("memrig") or {}).get("version") or "")),
+        ("memrig commit", commit),
+        ("image" if box.get("image") else "environment", " ".join(str(i) for i in image if i)),
+    ]
 
 
 def _link(path: Path, out: Path) -> str:
@@ -206,12 +199,22 @@ def _link(path: Path, out: Path) -> str:
     return quote(Path(relative).as_posix()) + "/"
 
 
-READING = "Point at a cell for the metric's id, n, and the score over valid units."
+READING = (
+    "Below a value stand its 95 % interval, and n/N: the valid of the planned units. Point at a "
+    "cell for the metric's id, and the score over valid units."
+)
+SCROLLS = "On a narrow screen the table scrolls sideways."
+_SOURCES = (
+    "Of the source turns that a question cites, the share among the sources of the first k "
+    "memories, by id; nDCG weighs them by rank."
+)
 
 STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
 .wide { overflow-x: auto; margin: 1rem 0; }
+.hint { display: none; color: GrayText; margin: 1rem 0 0; }
+@media (max-width: 60rem) { .hint { display: block; } }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .7rem; text-align: right; vertical-align: top; }
 tbody tr, thead { border-bottom: 1px solid #8884; }

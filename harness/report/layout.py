@@ -13,30 +13,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.aggregate.compare import LEVEL, SAME, compare
-from harness.aggregate.dimensions import by_key
-from harness.aggregate.stats import holm
-from harness.judging.base import NEEDS_MODEL
+from harness.aggregate.compare import SAME
+from harness.report import notes
+from harness.report.beside import Beside, beside_of
+from harness.report.marks import BEST, TIED, cell_of, has, marks_of
+from harness.report.names import HEADS
+from harness.report.notes import NO_INTERVAL, Footnotes, number, superscript
+
+__all__ = [
+    "BEST",
+    "HEADS",
+    "TIED",
+    "Cell",
+    "Row",
+    "Table",
+    "bounds",
+    "number",
+    "superscript",
+    "tables_of",
+]
 
 Aggregate = Mapping[str, Any]
-
-BEST = "●"
-TIED = "≈"
-
-#: Column heads in two lines, in the order of the six dimensions.
-HEADS = {
-    "memory_recall.avg_recall": ("Memory", "recall"),
-    "memory_recall.avg_update_recall": ("Update", "recall"),
-    "memory_correctness.avg_correctness": ("Memory", "correct"),
-    "memory_correctness.avg_hallucination": ("Memory", "halluc."),
-    "update_handling.score": ("Update", "handling"),
-    "interference_rejection.score": ("Interf.", "rejected"),
-    "question_answering.correct_ratio": ("QA", "correct"),
-    "question_answering.hallucination_ratio": ("QA", "halluc."),
-    "question_answering.omission_ratio": ("QA", "omitted"),
-    "question_answering.gold_found": ("QA gold", "found"),
-    "evidence_coverage.hit_rate": ("Evidence", "coverage"),
-}
 
 #: Shown even where no row has a value, so that all six dimensions always stand there.
 _ALWAYS = {
@@ -47,15 +44,18 @@ _ALWAYS = {
     "question_answering.correct_ratio",
     "evidence_coverage.hit_rate",
 }
+_GOLD_FOUND = "question_answering.gold_found"
+_VERDICTS = "question_answering.correct_ratio"
 
 
 @dataclass(frozen=True)
 class Cell:
     """One cell, ready to be drawn.
 
-    ``value`` is the strict number or the footnote of an N/A (``—¹``). ``interval``, ``count``
-    (``95/100``) and ``valid`` (the score over valid units, where it differs) are empty where there
-    is nothing to say; ``mark`` is :data:`BEST`, :data:`TIED` or empty.
+    ``value`` is the strict number or the footnote of an N/A (``—¹``). ``interval`` is the interval,
+    or the sign of the reason why there is none; it, ``count`` (``95/100``) and ``valid`` (the score
+    over valid units, where it differs) are empty where there is nothing to say; ``mark`` is
+    :data:`BEST`, :data:`TIED` or empty.
     """
 
     value: str
@@ -67,26 +67,42 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One row. ``reference`` rows are not ranked."""
+    """One row. ``reference`` rows are not ranked; ``under`` is what stands below the name."""
 
     name: str
     cells: tuple[Cell, ...]
     degraded: str
     failed: str
     reference: bool = False
+    under: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """The name and what stands below it, in one line."""
+        return f"{self.name} ({', '.join(self.under)})" if self.under else self.name
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table without a format."""
+    """A table without a format. ``counts`` are the columns' N (``24``, ``18–24`` or empty)."""
 
     title: str
     subtitle: tuple[str, ...]
     heads: tuple[tuple[str, str], ...]
+    counts: tuple[str, ...]
     keys: tuple[str, ...]
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...]
+    beside: Beside | None = None
     aggregates: tuple[Aggregate, ...] = field(repr=False, default=())
+
+    @property
+    def full_heads(self) -> list[str]:
+        """Every column's head and N in one line."""
+        return [
+            " ".join(head) + (f" (N {count})" if count else "")
+            for head, count in zip(self.heads, self.counts, strict=True)
+        ]
 
 
 def tables_of(aggregates: Sequence[Aggregate]) -> list[Table]:
@@ -98,68 +114,60 @@ def tables_of(aggregates: Sequence[Aggregate]) -> list[Table]:
 
 
 def _table(rows: Sequence[Aggregate]) -> Table:
-    keys = [key for key in HEADS if key in _ALWAYS or any(_has(row, key) for row in rows)]
-    notes = _Footnotes()
-    marks, how = _marks(rows, keys)
-    made = [_row(row, keys, marks, notes, index) for index, row in enumerate(rows)]
-    # gold_found exists where there are no verdicts; its absence beside verdicts is no news.
-    hidden = [k for k in HEADS if k not in keys and k != "question_answering.gold_found"]
+    keys = [key for key in HEADS if _is_shown(rows, key)]
+    signs = Footnotes()
+    marks, how = marks_of(rows, keys)
+    made = [_row(rows, index, keys, marks, signs) for index in range(len(rows))]
+    beside = beside_of(rows, signs.sign)
+    missing = [key for key in HEADS if key not in keys and _is_news(rows, key)]
     footnotes = [
-        "strict: a failed unit counts as wrong; below it the 95 % cluster-robust t interval over "
-        "conversations; where units failed also n/N, and v: over valid units only",
+        *notes.how_to_read(rows, keys),
         *how,
-        *notes.lines(),
-        *_hidden_notes(rows, hidden),
-        *_measured_notes(rows, keys),
-        *_judge_notes(rows),
+        *signs.lines(),
+        *notes.hidden(rows, missing),
+        *notes.warnings(rows, keys),
+        *notes.meanings(rows, keys, beside.keys if beside else ()),
+        "what a number means and which records made it: memrig explain RUN NAME",
+        *notes.metrics(rows, keys),
+        *notes.judges(rows),
     ]
     return Table(
         title=str(rows[0].get("dataset", "unnamed data")),
-        subtitle=_subtitle(rows),
+        subtitle=notes.subtitle(rows),
         heads=tuple(HEADS[key] for key in keys),
+        counts=tuple(_counts(rows, key) for key in keys),
         keys=tuple(keys),
         rows=tuple(made),
         footnotes=tuple(footnotes),
+        beside=beside,
         aggregates=tuple(rows),
     )
 
 
-def _cell(row: Aggregate, key: str) -> Mapping[str, Any] | None:
-    dimension, _, name = key.partition(".")
-    found: Mapping[str, Any] | None = row["dimensions"].get(dimension, {}).get(name)
-    return found
+def _is_shown(rows: Sequence[Aggregate], key: str) -> bool:
+    if key == notes.FAILED:
+        return notes.any_failed(rows)
+    if key == _GOLD_FOUND and not any(has(row, _VERDICTS) for row in rows):
+        # The one number of a judge without verdicts: a dash with its reason if it has none.
+        return any(_can_be(row, key) for row in rows)
+    return key in _ALWAYS or any(has(row, key) for row in rows)
 
 
-def _has(row: Aggregate, key: str) -> bool:
-    found = _cell(row, key)
-    return found is not None and found["value"] is not None
+def _can_be(row: Aggregate, key: str) -> bool:
+    cell = cell_of(row, key)
+    return cell is not None and not str(cell.get("na")).endswith("gives verdicts instead")
 
 
-# -- cells ----------------------------------------------------------------------------------
+def _is_news(rows: Sequence[Aggregate], key: str) -> bool:
+    """No question failed, or verdicts stand where gold found would: that needs no footnote."""
+    return key not in (notes.FAILED, _GOLD_FOUND)
 
 
-class _Footnotes:
-    """Numbers the reasons for N/A in the order in which they appear."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, reason: str) -> int:
-        return self._numbers.setdefault(reason, len(self._numbers) + 1)
-
-    def lines(self) -> list[str]:
-        return [f"—{superscript(n)} N/A: {reason}" for reason, n in self._numbers.items()]
-
-
-def superscript(number: int) -> str:
-    """A number in superior figures."""
-    return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def number(value: float, decimals: int = 3) -> str:
-    """Decimals without the leading zero: ``.720``, ``1.000``."""
-    text = f"{value:.{decimals}f}"
-    return text.replace("0.", ".", 1) if text.startswith("0.") else text
+def _counts(rows: Sequence[Aggregate], key: str) -> str:
+    found = sorted({(cell_of(row, key) or {})["N"] for row in rows if has(row, key)})
+    if not found:
+        return ""
+    return str(found[0]) if len(found) == 1 else f"{found[0]}–{found[-1]}"
 
 
 def bounds(interval: Sequence[float]) -> str:
@@ -169,33 +177,57 @@ def bounds(interval: Sequence[float]) -> str:
 
 
 def _row(
-    row: Aggregate,
+    rows: Sequence[Aggregate],
+    index: int,
     keys: Sequence[str],
     marks: Mapping[tuple[int, str], str],
-    notes: _Footnotes,
-    index: int,
+    signs: Footnotes,
 ) -> Row:
+    row = rows[index]
+    alone = not any(
+        cell["interval"] for r in rows for k in keys if has(r, k) and (cell := cell_of(r, k))
+    )
     cells = []
     for key in keys:
-        found = _cell(row, key)
+        found = cell_of(row, key)
         if found is None or found["value"] is None:
-            reason = (found or {}).get("na") or "not measured"
-            cells.append(Cell(f"—{superscript(notes.number(reason))}"))
+            cells.append(Cell(signs.sign((found or {}).get("na") or "not measured")))
             continue
         interval = found["interval"]
+        none = "" if alone else NO_INTERVAL.get(str(found.get("no_interval")), "")
         cells.append(
             Cell(
                 value=number(found["value"]),
-                interval=bounds(interval) if interval else "",
+                interval=bounds(interval) if interval else none,
                 count=f"{found['n']}/{found['N']}" if found["n"] < found["N"] else "",
                 valid=_valid(found),
                 mark=marks.get((index, key), ""),
             )
         )
-    name = str(row.get("row", "?"))
+    return Row(
+        name=str(row.get("row", "?")),
+        cells=tuple(cells),
+        degraded=str(row["degraded"]["sessions"] + row["degraded"]["questions"]),
+        failed=str(notes.failed(row)),
+        reference=bool(row.get("reference")),
+        under=_under(row, rows),
+    )
+
+
+def _under(row: Aggregate, rows: Sequence[Aggregate]) -> tuple[str, ...]:
+    """What tells a row from others: its kind, another name, its run, its sandbox."""
+    told = []
+    if row.get("reference"):
+        told.append("reference row")
     if row.get("alias_of"):
-        name = f"{name} (asked for as {row['alias_of']})"
-    return Row(name, tuple(cells), _degraded(row), _failed(row), bool(row.get("reference")))
+        told.append(f"asked for as {row['alias_of']}")
+    same = Counter(str(other.get("row")) for other in rows)
+    if same[str(row.get("row"))] > 1 and row.get("run"):
+        told.append(str(row["run"]))
+    boxes = {other.get("sandbox") for other in rows if not other.get("reference")}
+    if len(boxes) > 1 and not row.get("reference"):
+        told.append(f"in {row.get('sandbox')}")
+    return tuple(told)
 
 
 def _valid(cell: Mapping[str, Any]) -> str:
@@ -203,126 +235,3 @@ def _valid(cell: Mapping[str, Any]) -> str:
     if cell["n"] == cell["N"] or valid is None or number(valid) == number(cell["value"]):
         return ""
     return number(valid)
-
-
-def _degraded(row: Aggregate) -> str:
-    counts = row["degraded"]
-    total = counts["sessions"] + counts["questions"]
-    return str(total) if total else "0"
-
-
-def _failed(row: Aggregate) -> str:
-    return str(
-        sum(
-            count
-            for statuses in row["statuses"].values()
-            for status, count in statuses.items()
-            if status.startswith("failed_") or status == "budget_exhausted"
-        )
-    )
-
-
-# -- marks ----------------------------------------------------------------------------------
-
-
-def _marks(
-    rows: Sequence[Aggregate], keys: Sequence[str]
-) -> tuple[dict[tuple[int, str], str], list[str]]:
-    """Marks for each ranked row and column, and the lines that explain them."""
-    ranked = [index for index, row in enumerate(rows) if not row.get("reference")]
-    marks: dict[tuple[int, str], str] = {}
-    if len(ranked) < 2:
-        return marks, []
-    smallest = 1.0
-    for key in keys:
-        able = [index for index in ranked if _has(rows[index], key)]
-        if len(able) > 1 and by_key(key).better != "none":
-            smallest = min(smallest, _mark_column(rows, key, able, marks))
-    if not marks:
-        clusters = max(len(rows[index]["conversations"]["ids"]) for index in ranked)
-        return marks, [
-            f"no row is marked as better: with {clusters} conversations no difference can reach "
-            f"p < {LEVEL} (paired sign-flip; at best p = {smallest:.3g})"
-        ]
-    return marks, [
-        f"{BEST} best, beyond chance; {TIED} not distinguishable from the best (paired sign-flip "
-        f"over conversations, Holm over the column, p >= {LEVEL})"
-    ]
-
-
-def _mark_column(
-    rows: Sequence[Aggregate],
-    key: str,
-    able: Sequence[int],
-    marks: dict[tuple[int, str], str],
-) -> float:
-    """Mark one column; returns the smallest p that its tests could have given."""
-    sign = -1 if by_key(key).better == "low" else 1
-    best = max(able, key=lambda index: (sign * _cell(rows[index], key)["value"], -index))  # type: ignore[index]
-    others = [index for index in able if index != best]
-    results = [compare(rows[best], rows[index], [key])[0] for index in others]
-    pairs = [(index, r.paired) for index, r in zip(others, results, strict=True) if r.paired]
-    smallest = min((paired.smallest_p for _, paired in pairs), default=1.0)
-    if smallest >= LEVEL:
-        return smallest  # no outcome could have been told from chance: a mark would say nothing
-    adjusted = holm([paired.p for _, paired in pairs])
-    tied = [index for (index, _), p in zip(pairs, adjusted, strict=True) if p >= LEVEL]
-    for index in tied:
-        marks[(index, key)] = TIED
-    marks[(best, key)] = TIED if tied else BEST
-    return smallest
-
-
-# -- words ----------------------------------------------------------------------------------
-
-
-def _subtitle(rows: Sequence[Aggregate]) -> tuple[str, ...]:
-    first = rows[0]
-    kinds = sorted({str(row["sandbox"]) for row in rows if row.get("sandbox")})
-    conversations = max(len(row["conversations"]["ids"]) for row in rows)
-    lines = [f"judge: {first.get('judge_title', '')} [{first.get('judge')}]"]
-    if first.get("answerer"):
-        lines.append(f"answers: {first['answerer']} · top {first.get('top_k')}")
-    size = f"{conversations} conversation{'s' if conversations != 1 else ''}"
-    lines.append(size + (f" · sandbox: {', '.join(kinds)}" if kinds else ""))
-    open_network = sorted({str(row["row"]) for row in rows if row.get("network") == "host"})
-    if open_network:
-        lines.append(f"not cut off from the network: {', '.join(open_network)}")
-    notes = dict.fromkeys(str(row["data_note"]) for row in rows if row.get("data_note"))
-    return (*lines, *notes)
-
-
-def _hidden_notes(rows: Sequence[Aggregate], hidden: Sequence[str]) -> list[str]:
-    by_reason: dict[str, list[str]] = {}
-    for key in hidden:
-        cells = [found for row in rows if (found := _cell(row, key)) is not None]
-        reasons = Counter(str(cell.get("na") or "not measured") for cell in cells)
-        structural = NEEDS_MODEL in reasons
-        reason = NEEDS_MODEL if structural else reasons.most_common(1)[0][0]
-        by_reason.setdefault(reason, []).append(
-            " ".join(HEADS[key]).replace("halluc.", "hallucination")
-        )
-    return [f"not shown: {', '.join(names)} ({reason})" for reason, names in by_reason.items()]
-
-
-def _measured_notes(rows: Sequence[Aggregate], keys: Sequence[str]) -> list[str]:
-    """The metric ids of the columns that have a number, once for all rows."""
-    cells = [_cell(row, key) for key in keys for row in rows if _has(row, key)]
-    ids = [str(cell["metric_id"]).partition("/")[0] for cell in cells if cell is not None]
-    return [f"metrics: {', '.join(dict.fromkeys(ids))}"] if ids else []
-
-
-def _judge_notes(rows: Sequence[Aggregate]) -> list[str]:
-    """How far the judge is to be trusted, once for all rows whose judge was measured alike."""
-    errors = [row["calibration"] for row in rows if row.get("calibration")]
-    return list(dict.fromkeys(_error(error) for error in errors))
-
-
-def _error(error: Mapping[str, Any]) -> str:
-    accepted, missed = error["false_correct"], error["missed_correct"]
-    line = (
-        f"{error['judge']} judge on {error['n']} calibration items: accepts "
-        f"{accepted['hits']} of {accepted['n']} wrong answers, misses "
-        f"{missed['hits']} of {missed['n']} right ones"
-    )
-    return f"{line}; deterministic, not exact" if error["deterministic"] else line

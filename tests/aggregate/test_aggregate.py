@@ -149,6 +149,18 @@ def test_questions_and_evidence_are_pooled() -> None:
     assert evidence["metric_id"] == f"keyed_evidence@5/{KEYED.id}"
 
 
+def test_evidence_of_a_row_that_is_read_whole_has_no_depth_in_its_name() -> None:
+    found = aggregate(
+        [],
+        [asked("a", 0, "Correct", evidence=share(1, 2))],
+        {"sessions": 0, "questions": 1},
+        KEYED,
+        {"full_context": True},
+    )
+    evidence = found["dimensions"]["evidence_coverage"]["hit_rate"]
+    assert evidence["metric_id"] == f"keyed_evidence@all/{KEYED.id}"
+
+
 def test_a_failure_is_wrong_in_strict_and_out_of_valid() -> None:
     found = total(
         [

@@ -16,7 +16,7 @@ from cli.main import app
 from harness import run_eval
 from harness.config import EvalConfig
 from harness.outcomes import UsageError
-from harness.report.html import page, rows_under
+from harness.report.html import page, rows_under, title_of
 
 ROWS = ("Oracle", "ConstantFloor")
 
@@ -98,6 +98,11 @@ def test_a_page_shows_what_the_terminal_shows(runs: Path, tmp_path: Path) -> Non
     assert "Mine & yours" in reader.text
     assert aggregate["judge"] in reader.text
     assert aggregate["answerer"] in reader.text
+    assert f"n {cell['n']}/{cell['N']}" in reader.text  # a finger has no pointer
+    assert "unsupported: host-side reference row" in reader.text
+    assert "What the numbers mean" in reader.text and "scrolls sideways" in reader.text
+    manifest = json.loads((runs / "Oracle" / "manifest.json").read_text("utf-8"))
+    assert manifest["about"]["created"] in reader.text
     assert reader.fetched == []
 
 
@@ -141,6 +146,31 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "aggregate_metrics.json").write_text("{", encoding="utf-8")
     with pytest.raises(UsageError, match="is damaged"):
         rows_under([tmp_path])
+
+
+def test_runs_of_a_folder_stand_in_the_order_in_which_they_were_made(runs: Path) -> None:
+    assert [row.path.name for row in rows_under([runs])] == list(ROWS)
+    backwards = [runs / name for name in reversed(ROWS)]
+    assert [row.path.name for row in rows_under(backwards)] == list(reversed(ROWS))
+    file = runs / "Oracle" / "manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest["about"]["created"] = "2999-01-01T00:00:00+00:00"
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+    assert [row.path.name for row in rows_under([runs])] == ["ConstantFloor", "Oracle"]
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folder(runs: Path) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(runs / "Oracle", runs / name / "Oracle")
+    found = rows_under([runs / "first", runs / "second", runs / "ConstantFloor"])
+    assert [row.aggregate.get("run") for row in found] == ["first", "second", None]
+    table = CliRunner().invoke(app, ["table", str(runs / "first"), str(runs / "second")])
+    assert "first" in table.stdout and "second" in table.stdout
+
+
+def test_a_title_says_what_the_page_is_of(runs: Path) -> None:
+    assert title_of(rows_under([runs])) == "Memory systems on sample: 2 runs"
+    assert title_of(rows_under([runs / "Oracle"])) == "Memory systems on sample: 1 run"
 
 
 def test_the_verb_writes_the_page(runs: Path, tmp_path: Path) -> None:
