@@ -73,6 +73,8 @@ def judge(
     from harness.loaders import open_dataset
     from harness.outcomes import UsageError
     from harness.runs import Manifest, Run
+    from harness.runs.directory import JUDGED_QUESTIONS, JUDGED_SESSIONS
+    from harness.runs.files import size_of
     from harness.stages import aggregate_run, check_dataset, judge_facts, judge_run
 
     stored = Manifest.read(run)
@@ -81,10 +83,15 @@ def judge(
         raise UsageError(f"the data of this run are not at {place} any more; say where: --dataset")
     data = open_dataset(place)
     chosen = load_preset(preset) if preset else preset_for(data)
+    had_judgement = size_of(run / JUDGED_SESSIONS) + size_of(run / JUDGED_QUESTIONS) > 0
     with Run.resume(run, stored.with_judge(judge_facts(chosen)), rejudge=True) as opened:
         check_dataset(opened, data)
         graded = judge_run(opened, data, chosen, workers=max_eval_workers, fresh=True)
         aggregate_run(opened, chosen)
+    before = stored.judge["id"]
+    if had_judgement:
+        told = "the same judge" if before == chosen.id else before
+        say(f"this replaces the run's judgement by {told}")
     say(f"{graded} records judged by {chosen.id}; see: memrig table {run}")
     typer.echo(run / "aggregate_metrics.json")
 

@@ -12,13 +12,16 @@ from fractions import Fraction
 from typing import Any
 
 from harness.aggregate.dimensions import (
-    NUMBERS,
     QUESTION_NUMBERS,
     SESSION_NUMBERS,
     Number,
+    by_key,
     values,
 )
-from harness.outcomes import Status, UnknownName
+from harness.judging.sources import ndcg_at
+from harness.outcomes import Status
+from harness.report.measured import failure_words
+from harness.report.names import Name, counted
 
 Line = Mapping[str, Any]
 
@@ -30,6 +33,7 @@ HOW = {
     "questions": "pooled over all questions",
     "evidence points": "pooled over all resolved evidence points of all questions",
 }
+HOW_RETRIEVAL = "mean over the questions that cite sources"
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,11 @@ class Unit:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A number with its parts, worst first. ``cell`` is the aggregate's."""
+    """A number with its parts: first what failed, then the worst. ``cell`` is the aggregate's."""
 
     key: str
     metric_id: str
+    about: str
     how: str
     cell: Mapping[str, Any]
     numerator: Fraction
@@ -65,50 +70,20 @@ class Explanation:
     without: Mapping[str, int] = field(default_factory=dict)
 
 
-def metric_of(name: str) -> Number:
-    """A number by what a person types: its key, its last part, its dimension or its metric id.
-
-    Raises:
-        UnknownName: with the nearest.
-    """
-    wanted = name.strip().lower().replace("-", "_").replace(" ", "_")
-    for number in NUMBERS:
-        if wanted in (number.key, number.name) or wanted == number.dimension:
-            return number
-    short = {words: number for number in NUMBERS for words in _short_names(number)}
-    if wanted in short:
-        return short[wanted]
-    raise UnknownName("metric", name, [*(number.key for number in NUMBERS), *short])
-
-
-def _short_names(number: Number) -> list[str]:
-    extra = {
-        "memory_recall.avg_recall": ["recall"],
-        "memory_recall.avg_update_recall": ["update_recall"],
-        "memory_correctness.avg_correctness": ["correctness", "support"],
-        "update_handling.score": ["update", "updates"],
-        "interference_rejection.score": ["interference"],
-        "question_answering.correct_ratio": ["qa", "correct"],
-        "question_answering.hallucination_ratio": ["hallucination"],
-        "question_answering.omission_ratio": ["omission"],
-        "evidence_coverage.hit_rate": ["evidence"],
-    }
-    return extra.get(number.key, [])
-
-
 def explain(
-    number: Number,
+    name: Name,
     aggregate: Mapping[str, Any],
     sessions: Iterable[Line],
     questions: Iterable[Line],
 ) -> Explanation:
-    """Trace a number to its records."""
+    """Trace a number, of a dimension or of retrieval, to its records."""
+    number = by_key(name.key) if name.kind == "number" else None
     lines = sessions if number in SESSION_NUMBERS else questions
     units: list[Unit] = []
     without: dict[str, int] = {}
     total, numerator = 0, Fraction(0)
     for line in lines:
-        unit = _unit(number, line)
+        unit = _unit(number, line) if number else _retrieval_unit(name.key, line)
         if unit.numerator is None:
             reason = unit.reason or "no denominator"
             without[reason] = without.get(reason, 0) + 1
@@ -116,14 +91,17 @@ def explain(
         total += unit.denominator
         numerator += unit.numerator
         units.append(unit)
-    cell = aggregate["dimensions"][number.dimension][number.name]
-    units.sort(key=lambda unit: (_share(unit), unit.sample_id, unit.where), reverse=False)
-    if number.better == "low":
-        units.reverse()
+    low = number is not None and number.better == "low"
+    units.sort(key=lambda unit: (*_rank(unit, low), unit.sample_id, unit.where))
+    if number:
+        cell = aggregate["dimensions"][number.dimension][number.name]
+    else:
+        cell = aggregate["retrieval"][name.key]
     return Explanation(
-        key=number.key,
+        key=name.key,
         metric_id=cell["metric_id"],
-        how=HOW[number.unit],
+        about=name.about,
+        how=HOW[number.unit] if number else HOW_RETRIEVAL,
         cell=cell,
         numerator=numerator,
         denominator=total,
@@ -132,21 +110,20 @@ def explain(
     )
 
 
+def _rank(unit: Unit, low: bool) -> tuple[bool, Fraction]:
+    """Failed units first, then the worst."""
+    return not Status(unit.status).is_failure, -_share(unit) if low else _share(unit)
+
+
 def _share(unit: Unit) -> Fraction:
     return (unit.numerator or Fraction(0)) / (unit.denominator or 1)
 
 
 def _unit(number: Number, line: Line) -> Unit:
-    graded = line["eval"]
-    status = Status(graded.get("status") or line["status"])
-    base: dict[str, Any] = {
-        "sample_id": line["sample_id"],
-        "where": str(line.get("question_id") or line["session_id"]),
-        "status": status.value,
-        "after_failure": bool(line.get("after_failure")),
-    }
+    graded, base = line["eval"], _base(line)
+    status = Status(base["status"])
     if not (status.has_result or status.is_failure):
-        return Unit(**base, numerator=None, denominator=0, reason=status.value)
+        return Unit(**base, numerator=None, denominator=0, reason=_why_none(line, status))
     (_, value, reason) = next(iter(values((number,), graded)))
     if value is None:
         return Unit(**base, numerator=None, denominator=0, reason=reason)
@@ -156,10 +133,58 @@ def _unit(number: Number, line: Line) -> Unit:
     )
 
 
+def _retrieval_unit(key: str, line: Line) -> Unit:
+    """``key`` is ``recall@k`` or ``ndcg@k``."""
+    base = _base(line)
+    status = Status(base["status"])
+    block = line["eval"].get("retrieval") or {"na": "not judged"}
+    if not (status.has_result or status.is_failure) or "na" in block:
+        reason = block.get("na") if status.has_result or status.is_failure else None
+        why = reason or _why_none(line, status)
+        return Unit(**base, numerator=None, denominator=0, reason=why)
+    kind, _, depth = key.partition("@")
+    first, k = block["first"], int(depth)
+    found = sum(1 for rank in first if rank is not None and rank <= k)
+    value = Fraction(found, len(first)) if kind == "recall" else Fraction(ndcg_at(first, k))
+    shown = (*_failure(line), f"asked: {line.get('question')}", _ranks(first))
+    return Unit(**base, numerator=value, denominator=1, reason=None, shown=shown)
+
+
+def _base(line: Line) -> dict[str, Any]:
+    return {
+        "sample_id": line["sample_id"],
+        "where": str(line.get("question_id") or line["session_id"]),
+        "status": Status(line["eval"].get("status") or line["status"]).value,
+        "after_failure": bool(line.get("after_failure")),
+    }
+
+
+def _why_none(line: Line, status: Status) -> str:
+    failure = line.get("failure") or {}
+    return f"{status.value}: {failure['message']}" if failure.get("message") else status.value
+
+
+def _failure(line: Line) -> tuple[str, ...]:
+    failure = line["eval"].get("failure") or line.get("failure")
+    return (f"failed: {failure_words(failure)}",) if failure else ()
+
+
+def _ranks(first: Iterable[int | None]) -> str:
+    told = (
+        f"cited source {place}: {f'first at rank {rank}' if rank else 'not retrieved'}"
+        for place, rank in enumerate(first, start=1)
+    )
+    return "; ".join(told)
+
+
+def _answer(line: Line) -> str:
+    if line.get("answer") is None:
+        return f"no answer ({line['status']})"
+    return f"answered: {line['answer']}"
+
+
 def _words(number: Number, line: Line, graded: Line) -> Iterator[str]:
-    failure = line.get("failure")
-    if failure:
-        yield f"failed: {failure['kind']}: {failure['message'].splitlines()[0]}"
+    yield from _failure(line)
     if number in QUESTION_NUMBERS:
         yield from _question_words(number, line, graded)
         return
@@ -200,7 +225,7 @@ def _question_words(number: Number, line: Line, graded: Line) -> Iterator[str]:
             place = f"in memory {point['in']}" if point["in"] else "not retrieved"
             yield f"{point['id']}: {place}"
         return
-    yield f"answered: {line.get('answer')}"
+    yield _answer(line)
     block = graded[number.block]
     if "verdict" in block:
         why = ""
@@ -236,26 +261,49 @@ def find_question(questions: Iterable[Line], wanted: str) -> list[Line]:
     return found or texts
 
 
-def question_story(line: Line, gold: Mapping[str, Any] | None = None) -> list[str]:
-    """One question from retrieval to verdict, in lines of text."""
+#: So many memories of one that is read whole are shown in a story.
+_SHOWN_OF_ALL = 10
+
+
+def question_story(
+    line: Line, gold: Mapping[str, Any] | None = None, *, whole: bool = False
+) -> list[str]:
+    """One question from retrieval to verdict, in lines of text.
+
+    ``whole``: the row returns all it has, and all of it is read and scored.
+    """
     graded = line["eval"]
     told = [f"{line['sample_id']}/{line['question_id']}: {line.get('question')}"]
     told.append(f"status {line['status']}, after session {line['session_id']}")
-    if line.get("failure"):
-        told.append(f"failed: {line['failure']['kind']}: {line['failure']['message']}")
-    items = line.get("retrieved") or []
-    top_k = int(line.get("top_k") or len(items))
-    told.append(f"retrieved {len(items)} memories, the first {top_k} are scored")
-    for rank, item in enumerate(items[:top_k], start=1):
-        used = " <- answered from here" if line.get("answer_from") == rank - 1 else ""
-        told.append(f"  {rank}. [{item['memory_id']}] {_cut(item['text'])}{used}")
-    told.append(f"answered: {line.get('answer')}")
+    told += _failure(line)
+    items = line.get("retrieved")
+    if items is None:
+        told.append("nothing was retrieved")
+    else:
+        top_k = int(line.get("top_k") or len(items))
+        told += _retrieved(line, items, top_k, whole)
+    told.append(_answer(line))
     if gold:
         told += [f"{name}: {value}" for name, value in gold.items()]
     for name in ("answer", "gold_found", "evidence", "retrieval"):
         told.append(f"{name}: {_block_words(graded.get(name) or {})}")
     told.append(f"judge: {graded['judge']}")
     return told
+
+
+def _retrieved(line: Line, items: list[Line], top_k: int, whole: bool) -> Iterator[str]:
+    scored = "all of them are read and scored" if whole else f"the first {top_k} are scored"
+    yield f"retrieved {counted(len(items), 'memories')}, {scored}"
+    shown = _SHOWN_OF_ALL if whole else top_k
+    used = line.get("answer_from")
+    for rank, item in enumerate(items, start=1):
+        here = used == rank - 1
+        if rank <= shown or here:
+            arrow = " <- answered from here" if here else ""
+            yield f"  {rank}. [{item['memory_id']}] {_cut(item['text'])}{arrow}"
+    if whole and len(items) > shown:
+        left = len(items) - shown - (used is not None and used >= shown)
+        yield f"  and {left} more"
 
 
 def _block_words(block: Line) -> str:
@@ -269,6 +317,5 @@ def _block_words(block: Line) -> str:
     for point in block.get("points", ()):
         told.append(f"{point['id']} {'in ' + point['in'] if point['in'] else 'not retrieved'}")
     if "first" in block:
-        ranks = (str(rank) if rank else "not retrieved" for rank in block["first"])
-        told.append(f"first found at rank {', '.join(ranks)}")
+        told.append(_ranks(block["first"]))
     return ", ".join(told)

@@ -116,7 +116,8 @@ MEASURED: dict[str, tuple[tuple[str, str], tuple[str, ...], str]] = {
 _RETRIEVAL = {
     "recall": "of the source turns that a question cites, the share among the sources of the "
     "top {k} memories, by id; mean over questions",
-    "ndcg": "the same, weighted by rank",
+    "ndcg": "of the source turns that a question cites, those among the sources of the top {k} "
+    "memories, weighted by their rank (1 if all come first); mean over questions",
 }
 WHY_DIFFERENT = (
     "It differs from evidence coverage, which looks for the fact in a memory's text and needs keys."
@@ -154,7 +155,8 @@ def names_of(aggregate: Aggregate) -> list[Name]:
         about = f"{_RETRIEVAL[kind].format(k=depth)}. {WHY_DIFFERENT}"
         found.append(Name("retrieval", key, head, about, (key, f"retrieval.{key}")))
     for key, (heads, also, about) in MEASURED.items():
-        found.append(Name("measured", key, " ".join(heads), about, (heads[0], key, *also)))
+        head = " ".join(heads).replace("/ ", "/") if key == "degraded" else " ".join(heads)
+        found.append(Name("measured", key, head, about, (heads[0], key, *also)))
     return found
 
 
@@ -178,5 +180,7 @@ def listed(names: Iterable[Name]) -> list[str]:
 
 
 def counted(count: int, what: str) -> str:
-    """``1 conversation``, ``2 conversations``; ``what`` is the plural."""
-    return f"{count} {what.removesuffix('s') if count == 1 else what}"
+    """``1 conversation``, ``2 memories``; ``what`` is the plural."""
+    if count == 1:
+        what = f"{what[:-3]}y" if what.endswith("ies") else what.removesuffix("s")
+    return f"{count} {what}"

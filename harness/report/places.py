@@ -15,8 +15,10 @@ from harness.outcomes import UsageError
 
 Aggregate = Mapping[str, Any]
 
+#: Files of a run directory. A page reads runs of any memrig, so it knows their names itself.
 AGGREGATE = "aggregate_metrics.json"
 MANIFEST = "manifest.json"
+PIPELINE_SESSIONS = "pipeline_sessions.jsonl"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ class PageRow:
         """When it was made, as the manifest says; empty where it does not."""
         return str((self.manifest.get("about") or {}).get("created") or "")
 
+    @property
+    def order(self) -> tuple[str, int]:
+        """Sorts runs by when they were made; those of one second by when stage 1 was written."""
+        written = self.path / PIPELINE_SESSIONS
+        return self.created, written.stat().st_mtime_ns if written.exists() else 0
+
 
 def rows_under(places: Sequence[Path]) -> list[PageRow]:
     """The runs in some folders: each a run itself, or a folder that holds runs at any depth.
@@ -57,7 +65,7 @@ def rows_under(places: Sequence[Path]) -> list[PageRow]:
                 f"{place} holds no finished run: no {AGGREGATE} in it or below.\n"
                 "  A run that was killed goes on with the same command as before."
             )
-        rows = sorted((_read(file) for file in files), key=lambda row: row.created)
+        rows = sorted((_read(file) for file in files), key=lambda row: row.order)
         for row in rows:
             found.setdefault(row.path.resolve(), row)
     return told_apart(list(found.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from harness.judging import load_preset
 from harness.judging.calibration import calibrate
 from harness.judging.items import shipped_items
 from harness.loaders import open_dataset
+from harness.report.explain import explain as explained
+from harness.report.explain import question_story
+from harness.report.names import HEADS, counted, find, names_of
 from harness.sandbox.process import LocalLauncher
 from harness.stages import seal
 
@@ -126,14 +130,57 @@ def test_verify_measures_the_judge_again_on_the_same_items_only(runs: Path, tmp_
 
 def test_compare(runs: Path) -> None:
     text = call("compare", runs / "good", runs / "bad")
-    assert "not distinguishable after Holm" in text
-    assert "With 6 conversations p is at least 0.0312" in text
+    assert "cannot be shown with 6 conversations among" in text
+    assert "(smallest p = 0.0312). Compare one with --metric" in text
+    assert "interval (cluster-robust t) and p (sign-flip" in text and "different tests" in text
+    table = text.split("\n\n")[1]
+    assert max(len(line) for line in table.splitlines()) <= 80 and "too few" in table
     assert "A is better" in call("compare", runs / "good", runs / "bad", "--metric", "recall")
-    assert "only B right 0 of 78; exact McNemar p = 0.0000 (unclustered" in text
+    assert "A is better" in call("compare", runs / "good", runs / "bad", "--metric", "QA correct")
+    assert "only B right 0 of 78; exact McNemar p < 0.0001 (unclustered" in text
     found = json.loads(call("compare", runs / "good", runs / "bad", "--json"))
     recall = next(n for n in found["numbers"] if n["key"] == "memory_recall.avg_recall")
     assert recall["paired"]["conversations"] == 6 and recall["a"] == 1.0
-    assert "not distinguishable on these data" in call("compare", runs / "good", runs / "good")
+    assert recall["verdict"].startswith("cannot be shown with 6 conversations")
+    assert "unknown number" in call("compare", runs / "good", runs / "bad", "--metric", "x", code=2)
+
+
+def test_a_run_compared_with_itself_is_equal(runs: Path) -> None:
+    text = call("compare", runs / "good", runs / "good")
+    assert "are equal in every number compared" in text
+    assert "distinguishable" not in text and "different tests" not in text
+
+
+@pytest.fixture
+def unkeyed(runs: Path, tmp_path: Path) -> Path:
+    """The runs ``good`` and ``bad`` over the same data without any key."""
+    shutil.copytree(runs.parent / "data", tmp_path / "data")
+    for file in (tmp_path / "data").rglob("*.json*"):
+        text = file.read_text(encoding="utf-8")
+        file.write_text(re.sub(r'"keys":', '"unread":', text), encoding="utf-8")
+    for name in ("good", "bad"):
+        config = EvalConfig(tmp_path / "data", "Lossy", tmp_path / name)
+        run_eval(config, launcher=LocalLauncher(lossy))
+    return tmp_path
+
+
+def test_the_keyed_judge_on_data_without_keys(unkeyed: Path) -> None:
+    text = call("judge", unkeyed / "good", "--judge", "keyed")
+    assert "this replaces the run's judgement by gold_found-" in text
+    row = json.loads(call("table", unkeyed / "good", "--json"))["rows"][0]
+    cells = [cell for numbers in row["dimensions"].values() for cell in numbers.values()]
+    assert [cell["value"] for cell in cells] == [None] * len(cells)
+    assert row["dimensions"]["memory_correctness"]["avg_correctness"]["na"] == (
+        "the data carry no keys"
+    )
+    assert "this replaces the run's judgement by the same judge" in call(
+        "judge", unkeyed / "good", "--judge", "keyed"
+    )
+    call("judge", unkeyed / "bad", "--judge", "keyed")
+    text = call("compare", unkeyed / "good", unkeyed / "bad")
+    assert "nothing to compare" in text and "the data carry no keys" in text
+    assert "distinguishable" not in text
+    assert "no difference can reach" not in call("table", unkeyed / "good", unkeyed / "bad")
 
 
 def test_every_number_is_the_sum_of_the_records_that_explain_shows(runs: Path) -> None:
@@ -166,9 +213,99 @@ def test_explain_in_words(runs: Path) -> None:
     assert "answered from here" in story and "verdict Correct" in story
 
 
+PRINTED = [*(" ".join(heads) for heads in HEADS.values()), "degr./failed"]
+MADE_OF = [
+    "keyed_correct",
+    "keyed_evidence@5",
+    "halluc.",
+    "latency",
+    "context",
+    "state",
+    "memories",
+]
+
+
+@pytest.mark.parametrize("name", [*PRINTED, *MADE_OF, "in the box", "retrieve ms", "ingest ms"])
+def test_everything_that_a_table_prints_can_be_explained(runs: Path, name: str) -> None:
+    text = call("explain", runs / "bad", name, "--limit", "1")
+    assert len(text.splitlines()) > 2
+    json.loads(call("explain", runs / "bad", name, "--json"))
+
+
+@pytest.mark.parametrize("name", ["recall@5", "ndcg@5", "nDCG@5 by source"])
+def test_retrieval_is_the_mean_of_the_records_that_explain_shows(runs: Path, name: str) -> None:
+    row = json.loads(call("table", runs / "bad", "--json"))["rows"][0]
+    found = json.loads(call("explain", runs / "bad", name, "--json"))
+    cell = row["retrieval"]["recall@5" if name.startswith("recall") else "ndcg@5"]
+    if cell["value"] is None:
+        assert not found["records"] and found["cell"]["na"] == cell["na"]
+        return
+    parts = [record["numerator"] for record in found["records"]]
+    assert sum(parts) / len(parts) == pytest.approx(cell["value"])
+    assert len(parts) == cell["N"]
+
+
 def test_explain_of_nothing_known(runs: Path) -> None:
     text = call("explain", runs / "bad", "what is the meaning", code=2)
     assert "no number of the table and in no question" in text
+    assert "QA correct" in text and "recall@5" in text and "retrieve ms" in text
+
+
+def line(question: str, status: str, verdict: str | None, **more: Any) -> dict[str, Any]:
+    graded = {
+        "judge": "keyed-1",
+        "answer": {"total": 1, "verdict": verdict},
+        "retrieval": {"total": 2, "first": [None, 2]},
+    }
+    failed = {"kind": "TIMEOUT", "message": "retrieve took too long\nfor it"}
+    base = {
+        "sample_id": "s",
+        "session_id": "S1",
+        "question_id": question,
+        "question": "why?",
+        "status": status,
+        "answer": None if verdict is None else "because",
+        "failure": failed if verdict is None else None,
+        "retrieved": None,
+    }
+    return {**base, "eval": graded, **more}
+
+
+@pytest.mark.parametrize("name", ["QA correct", "QA halluc.", "recall@5"])
+def test_failed_records_stand_first_with_their_failure(name: str) -> None:
+    lines = [line("a", "ok", "Hallucination"), line("b", "failed_retrieve", None)]
+    cell = {"metric_id": "x", "value": 0.0}
+    numbers = {"correct_ratio": cell, "hallucination_ratio": cell}
+    aggregate = {
+        "dimensions": {"question_answering": numbers},
+        "retrieval": {"recall@5": cell},
+    }
+    found_name = find(names_of(aggregate), name)
+    assert found_name is not None
+    first = explained(found_name, aggregate, [], lines).units[0]
+    assert first.where == "b"
+    assert first.shown[0] == "failed: TIMEOUT: retrieve took too long"
+    assert "None" not in " ".join(first.shown)
+
+
+def test_a_story_of_a_failed_question_and_of_one_that_is_read_whole() -> None:
+    told = " ".join(question_story(line("b", "failed_retrieve", None)))
+    assert "no answer (failed_retrieve)" in told and "answered: None" not in told
+    assert "cited source 1: not retrieved; cited source 2: first at rank 2" in told
+    items = [{"memory_id": str(i), "text": f"memory {i}"} for i in range(20)]
+    whole = line("c", "ok", "Correct", retrieved=items, top_k=5, answer_from=15)
+    told = "\n".join(question_story(whole, whole=True))
+    assert "20 memories, all of them are read and scored" in told and "first 5" not in told
+    assert "16. [15] memory 15 <- answered from here" in told and "and 9 more" in told
+    assert "the first 5 are scored" in "\n".join(question_story(whole))
+
+
+@pytest.mark.parametrize(
+    ("count", "what", "text"),
+    [(1, "conversations", "1 conversation"), (1, "memories", "1 memory"), (2, "runs", "2 runs")],
+)
+def test_counted(count: int, what: str, text: str) -> None:
+    assert counted(count, what) == text
 
 
 def test_judge_again_with_another_and_back(runs: Path) -> None:
@@ -176,7 +313,7 @@ def test_judge_again_with_another_and_back(runs: Path) -> None:
     call("judge", runs / "bad", "--judge", "gold_found")
     text = call("table", runs / "bad")
     assert "gold_found lower bound" in text and "N/A: needs a judge model" in text
-    call("judge", runs / "bad")
+    assert "replaces the run's judgement by gold_found-" in call("judge", runs / "bad")
     assert (runs / "bad" / "aggregate_metrics.json").read_bytes() == before
 
 
