@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import BuildOptions, Sandbox, flattened, parse_options
+from cli.pulse import Pulse
 
 if TYPE_CHECKING:
     from harness.catalog import Baseline
@@ -60,7 +62,10 @@ def check(
     from harness.catalog import Catalog
     from harness.config import EvalConfig
 
-    rows = Catalog(baselines or ()).expand(name)
+    catalog = Catalog(baselines or ())
+    rows = catalog.expand(name)
+    if catalog.spelled(name) != name:
+        typer.echo(f"{name} is read as {catalog.spelled(name)}", err=True)
     if rows[0].alias_of:
         typer.echo(f"{rows[0].alias_of} is {rows[0].name}", err=True)
     config = EvalConfig(Path(), name, Path(), sandbox=sandbox.value, unsafe=unsafe)
@@ -95,14 +100,37 @@ def _check_one(
         note(make_launcher(row, config, settings).note)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     logs = settings.work_dir / "checks" / row.name / f"{stamp}-{os.getpid()}"
-    report = check_baseline(
-        row, launcher_for, logs, only=only, on_result=_progress if quiet else _print
-    )
+    waiting = Waiting(row.name, only)
+    with Pulse(waiting.line, note) as pulse:
+
+        def told(result: CheckResult) -> None:
+            waiting.ended.append(result.id)
+            (_progress if quiet else _print)(result)
+            pulse.said()
+
+        report = check_baseline(row, launcher_for, logs, only=only, on_result=told)
     if report.passed:
         shutil.rmtree(logs, ignore_errors=True)  # nothing to look up in them
     if not quiet:
         typer.echo(_summary(report))
     return report
+
+
+@dataclass
+class Waiting:
+    """Which check is under way, for whoever waits."""
+
+    name: str
+    only: Sequence[str]
+    ended: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """Its place in the list and its name."""
+        from harness.conformance.suite import CHECKS
+
+        ids = [check.id for check in CHECKS if not self.only or check.id in self.only]
+        place = min(len(self.ended), len(ids) - 1)
+        return f"{self.name}  check {place + 1}/{len(ids)}: {ids[place]}, still at it"
 
 
 def _progress(result: CheckResult) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import BuildOptions, flattened
+from cli.words import program
 
 if TYPE_CHECKING:
     from harness.catalog import Catalog
@@ -69,24 +70,39 @@ def _as_json(entries: list[Entry], catalog: Catalog) -> dict[str, object]:
 
 
 def _print_table(entries: list[Entry]) -> None:
+    """Narrow columns first, then what it is: at 80 columns two lines a system."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("system", "changed facts", "needs", "reset", "image", "venv", "what it is"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "system")
+    for heading in ("system", "changes", "built", "what it is"):
+        table.add_column(heading, overflow="fold", no_wrap=heading != "what it is")
     for entry in entries:
         needs = [*entry.needs, *(["torch"] if entry.torch != "none" else [])]
+        also = [f"needs {', '.join(needs)}"] if needs else []
+        also += [f"also called {', '.join(entry.aliases)}"] if entry.aliases else []
         table.add_row(
-            entry.name + "".join(f"\n  = {alias}" for alias in entry.aliases),
+            entry.name,
             entry.update_semantics,
-            ", ".join(needs) or "-",
-            "-" if entry.image == "on the host" else entry.reset,
-            entry.image,
-            entry.venv,
-            entry.summary,
+            _built(entry),
+            entry.summary + (f" [{'; '.join(also)}]" if also else ""),
         )
-    Console(width=None if Console().is_terminal else 160).print(table)
+    Console(width=None if Console().is_terminal else 160, markup=False).print(table)
+    typer.echo(
+        "\nchanges: what it does with a changed fact. built: its image, its venv, or both.\n"
+        f"{program()} list NAME shows a system's options and limits."
+    )
+
+
+def _built(entry: Entry) -> str:
+    """Whether image and venv are there, in one word."""
+    states = {"image": entry.image, "venv": entry.venv}
+    if any(state.startswith("cannot") for state in states.values()):
+        return "fault"
+    there = [name for name, state in states.items() if state == "built"]
+    if entry.image == "on the host":
+        return "host"
+    return "both" if len(there) == 2 else "".join(there) or "-"
 
 
 def _print_each(entries: list[Entry]) -> None:
@@ -98,6 +114,7 @@ def _print_each(entries: list[Entry]) -> None:
             "needs": ", ".join(entry.needs),
             "torch": "" if entry.torch == "none" else entry.torch,
             "runs model output": "yes" if entry.runs_model_output else "",
+            "caution": entry.caution,
             "reset": entry.reset,
             "version": entry.version,
             "licence": entry.licence,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cli.words import program
+
 
 def new(
     name: Annotated[str, typer.Argument(help="What the system is called; never changes owner.")],
@@ -37,9 +39,10 @@ def new(
     for path in new_baseline(name, parent, Catalog(extra)):
         typer.echo(path)
     found = "" if directory is None else f" --baselines {directory}"
+    memrig = program()
     typer.echo(
         f"\nNext: put your system into {parent / name / 'adapter.py'}, then\n"
-        f"  memrig check {name}{found}\n"
-        f"  memrig bench --baseline {name}{found}",
+        f"  {memrig} check {name}{found}\n"
+        f"  {memrig} bench --baseline {name}{found}",
         err=True,
     )

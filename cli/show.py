@@ -46,17 +46,18 @@ def show(
       memrig show runs/mine/BM25 s0001 --items 2
       memrig show runs/mine/BM25 sample_001 --json
     """
-    from harness.runs import Run
+    from cli.folders import the_run
+    from cli.words import program
     from harness.story import find, overview, sample_story
 
-    opened = Run.open(run)
+    opened = the_run(run)
     if sample is None:
         if as_json:
             typer.echo((run / "manifest.json").read_text("utf-8"), nl=False)
             return
         _print(overview(opened))
         if opened.finished:
-            _print_hint(f"one of them: memrig show {run} {opened.finished[0].sample_id}")
+            _print_hint(f"one of them: {program()} show {run} {opened.finished[0].sample_id}")
         return
     entry = find(opened, sample)
     if as_json:
@@ -69,10 +70,11 @@ def _data(run: Run, entry: Finished, given: Path | None) -> Sample | None:
     """The sample's data, if they are where they were and are still the same."""
     from cli.errors import say
     from harness.loaders import open_dataset
+    from harness.loaders.cards import named
     from harness.outcomes import MemrigError
     from harness.stages import check_dataset
 
-    place = given or Path(run.manifest.about["dataset_path"])
+    place = named(given) if given else Path(run.manifest.about["dataset_path"])
     try:
         data = open_dataset(place)
         check_dataset(run, data)

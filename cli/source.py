@@ -7,11 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(
-    help="Get the pinned sources of systems whose code is in no package registry.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

@@ -54,7 +54,7 @@ VERBS = (
     Verb("report", "cli.report:report", "Write runs as one static HTML page.", START),
     Verb("new", "cli.new:new", "Make a folder for a new system, working as it stands.", START),
     Verb("check", "cli.check:check", "Try on a system what every adapter promises.", SYSTEMS),
-    Verb("run", "cli.run:run", "Run one system over a data set; the seed's flags.", RUNS),
+    Verb("run", "cli.run:run", "Run one system over a data set: one row of a bench.", RUNS),
     Verb("judge", "cli.judge:app", "Grade a run's records anew; measure a judge itself.", RUNS),
     Verb("aggregate", "cli.aggregate:aggregate", "Add up a judged run anew.", RUNS),
     Verb("show", "cli.show:show", "A run, or the story of one of its samples.", RUNS),
@@ -127,7 +127,7 @@ def _from_function(name: str, function: Callable[..., Any]) -> Any:
 def _plain(command: Any) -> None:
     """Help texts are plain text: without this, ``[--json]`` in one would be taken for markup."""
     if command.help:
-        command.help = _escaped(_for_reading(command.help))
+        command.help = _kept_in(_escaped(_for_reading(command.help)))
     for parameter in command.params:
         if getattr(parameter, "help", None):
             parameter.help = _escaped(parameter.help)
@@ -146,6 +146,11 @@ def _for_reading(docstring: str) -> str:
         part if re.search(r"^[ \t]", part, re.MULTILINE) else part.replace("\n", " ")
         for part in kept
     )
+
+
+def _kept_in(text: str) -> str:
+    """Keep the examples indented: a tag without text stands where the help page measures it."""
+    return text.replace("Examples:\n ", "Examples:\n[b][/b] ")
 
 
 def _escaped(text: str) -> str:

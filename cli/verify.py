@@ -30,11 +30,20 @@ def verify(
       memrig verify runs/mine/*
       memrig verify runs/mine/BM25 --dataset ~/data/moved --json
     """
+    from cli.folders import the_run, why_unfinished
     from harness.loaders import open_dataset
+    from harness.loaders.cards import named
+    from harness.verification import Check, Verification
     from harness.verification import verify as verified
 
-    data = open_dataset(dataset) if dataset is not None else None
-    found = [verified(run, data) for run in runs]
+    opened = [the_run(run) for run in runs]
+    data = open_dataset(named(dataset)) if dataset is not None else None
+    found = [
+        Verification(run.path, (Check("finished", False, why),))
+        if (why := why_unfinished(run))
+        else verified(run.path, data)
+        for run in opened
+    ]
     if as_json:
         made = [
             {
@@ -47,6 +56,9 @@ def verify(
         typer.echo(json.dumps(made, ensure_ascii=False, indent=2))
     else:
         for each in found:
+            if each.checks[0].name == "finished":
+                typer.echo(f"{each.path}: {each.checks[0].detail}")
+                continue
             typer.echo(f"{each.path}: {'verified' if each.passed else 'NOT VERIFIED'}")
             for check in each.checks:
                 typer.echo(f"  {'ok  ' if check.passed else 'FAIL'}  {check.name}: {check.detail}")

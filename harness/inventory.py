@@ -47,6 +47,7 @@ class Entry:
     version: str
     licence: str
     paper: str | None
+    caution: str
     image: str
     venv: str
 
@@ -81,6 +82,7 @@ def entry_of(row: Baseline, settings: Settings, images: ImageFinder | None) -> E
         version=row.version,
         licence=row.licence,
         paper=row.paper,
+        caution=row.caution,
         image=_image_state(row, images),
         venv=_venv_state(row, settings),
     )

@@ -1,12 +1,13 @@
 """``memrig new``: a folder for a new system that passes ``memrig check`` as it stands.
 
-The files come from ``harness/templates/baseline``; ``$name`` and ``$class_name`` are filled in.
-Nothing outside the new folder is touched, and it appears whole or not at all.
+The files come from ``harness/templates/baseline``; ``$name``, ``$class_name`` and ``$folder`` are
+filled in. Nothing outside the new folder is touched, and it appears whole or not at all.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import tempfile
 from pathlib import Path
 from string import Template
@@ -14,6 +15,7 @@ from string import Template
 from harness.baseline_file import NAME
 from harness.catalog import Catalog
 from harness.outcomes import UsageError
+from harness.settings import ROOT
 
 TEMPLATES = Path(__file__).resolve().parent / "templates" / "baseline"
 MAX_NAME = 64
@@ -33,7 +35,7 @@ def new_baseline(name: str, parent: Path, catalog: Catalog) -> list[Path]:
     target = parent / name
     if target.exists():
         raise UsageError(f"{target} is there already; nothing was changed")
-    words = {"name": name, "class_name": class_name(name)}
+    words = {"name": name, "class_name": class_name(name), "folder": _shell_path(target)}
     with tempfile.TemporaryDirectory(prefix=".memrig-new-", dir=parent) as scratch:
         made = Path(scratch) / name
         for source in sorted(TEMPLATES.rglob("*.tmpl")):
@@ -43,6 +45,13 @@ def new_baseline(name: str, parent: Path, catalog: Catalog) -> list[Path]:
             path.write_text(text, encoding="utf-8")
         made.rename(target)
     return sorted(path for path in target.rglob("*") if path.is_file())
+
+
+def _shell_path(folder: Path) -> str:
+    """The folder as one types it in memrig's own folder."""
+    folder = folder.resolve()
+    inside = folder.is_relative_to(ROOT)
+    return shlex.quote(str(folder.relative_to(ROOT) if inside else folder))
 
 
 def class_name(name: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,8 @@ from harness.baseline_file import NAME
 from harness.catalog import SHIPPED, Catalog
 from harness.conformance import check_baseline
 from harness.outcomes import UsageError
+from harness.sandbox.lockfile import read_lock
+from harness.sandbox.venv import find_uv
 from harness.scaffold import class_name, new_baseline
 from harness.settings import Settings
 
@@ -64,6 +68,33 @@ def test_one_folder_is_touched_and_no_sign_of_another_place_is_in_it(tmp_path: P
     everything = b"".join(made.values()).decode("utf-8")
     assert "$" not in everything
     assert str(ROOT) not in everything
+
+
+@pytest.mark.parametrize("name", ["X", "my-system", "A" * 64])
+def test_it_passes_the_linter_as_it_stands(name: str, tmp_path: Path) -> None:
+    """With memrig's own rules, and the stricter ones that hold outside ``baselines/``."""
+    new_baseline(name, tmp_path, Catalog())
+    for words in (["format", "--check"], ["check", "--no-cache", "--extend-ignore", "S101"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *words, "--config", str(ROOT / "pyproject.toml"), "."],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_command_for_the_lock_works_and_survives_itself(tmp_path: Path) -> None:
+    new_baseline("Demo", tmp_path, Catalog())
+    lock = tmp_path / "Demo" / "requirements.lock"
+    command = re.search(r"\.venv/bin/(uv pip compile .*)", lock.read_text(encoding="utf-8"))
+    assert command is not None
+    words = shlex.split(command[1])
+    subprocess.run([find_uv(), *words[1:], "--offline", "-q"], cwd=ROOT, check=True)
+    assert "uv pip compile --generate-hashes" in lock.read_text(encoding="utf-8")
+    assert str(tmp_path) in lock.read_text(encoding="utf-8")
+    assert read_lock(lock.parent, "none").empty
 
 
 @pytest.mark.parametrize(
