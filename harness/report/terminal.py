@@ -1,7 +1,8 @@
 """Tables in a terminal, as wide as it is.
 
 The column of names is never cut and never left out. What does not fit beside it goes into a table
-below, with the names again: first what comes from sessions, then what comes from questions.
+below, with the names again: first what comes from sessions, then what comes from questions; first
+retrieval and times, then sizes.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def _parts(table: Table, width: int) -> Iterator[RenderableType]:
             for place, head in enumerate(heads)
         ]
         yield Text()
-        yield from _stacked(short, beside, width, 0)
+        sizes = table.beside.keys.index("context") if "context" in table.beside.keys else 0
+        yield from _stacked(short, beside, width, sizes)
     yield rule
     yield from (_note(note) for note in table.footnotes)
 
@@ -95,10 +97,13 @@ def _columns(table: Table) -> list[_Column]:
     for place, (first, second) in enumerate(table.heads):
         # The blank is a mark's place: it keeps heads and numbers in line.
         head = Text(f"{first} \n{second} ", style="bold")
-        head.append(f"\nN {table.counts[place]} " if table.counts[place] else "\n", style="dim")
+        if any(table.counts):  # three lines for all: heads stand at the foot of their cells
+            count = table.counts[place]
+            head.append(f"\nN {count} " if count else "\n", style="dim")
         made.append(_Column(head, tuple(_cell(row.cells[place]) for row in table.rows)))
     last = tuple(Text(f"{row.degraded}/{row.failed} ") for row in table.rows)
-    return [*made, _Column(Text("degr./ \nfailed ", style="bold"), last)]
+    head = Text("degr./ \nfailed " + ("\n" if any(table.counts) else ""), style="bold")
+    return [*made, _Column(head, last)]
 
 
 def _cell(cell: Cell) -> Text:
