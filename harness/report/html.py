@@ -182,12 +182,13 @@ def facts_of(row: PageRow) -> list[tuple[str, str]]:
 
 
 def _made_with(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    git, pipeline = manifest.get("git") or {}, manifest.get("pipeline") or {}
+    about, pipeline = manifest.get("about") or {}, manifest.get("pipeline") or {}
+    git = about.get("git") or {}
     box = pipeline.get("box") or {}
-    commit = f"{git['commit']}{' (changed)' if git.get('dirty') else ''}" if git else ""
+    commit = f"{git.get('commit', '')}{' (changed)' if git.get('dirty') else ''}"
     image = [box.get("image") or box.get("environment"), box.get("image_id")]
     return [
-        ("made", str((manifest.get("about") or {}).get("created") or "")),
+        ("made", str(about.get("created") or "")),
         ("memrig", str((pipeline.get("memrig") or {}).get("version") or "")),
         ("memrig commit", commit),
         ("image" if box.get("image") else "environment", " ".join(str(i) for i in image if i)),

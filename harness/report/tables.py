@@ -17,6 +17,7 @@ from rich.console import Console, RenderableType
 from harness.outcomes import UnknownName
 from harness.report.beside import Beside
 from harness.report.layout import Cell, Row, Table, tables_of
+from harness.report.notes import NO_INTERVAL
 from harness.report.terminal import Drawn
 
 Aggregate = Mapping[str, Any]
@@ -94,7 +95,8 @@ def _bars(cells: Sequence[str]) -> str:
 def _one_line(cell: Cell) -> str:
     text = cell.value + (f" {cell.mark}" if cell.mark else "")
     if cell.interval:
-        text += f" [{cell.interval}]"
+        is_sign = cell.interval in NO_INTERVAL.values()
+        text += f" {cell.interval}" if is_sign else f" [{cell.interval}]"
     more = ", ".join(part for part in (cell.count, cell.valid and f"valid {cell.valid}") if part)
     return f"{text} ({more})" if more else text
 

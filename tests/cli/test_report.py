@@ -103,6 +103,11 @@ def test_a_page_shows_what_the_terminal_shows(runs: Path, tmp_path: Path) -> Non
     assert "What the numbers mean" in reader.text and "scrolls sideways" in reader.text
     manifest = json.loads((runs / "Oracle" / "manifest.json").read_text("utf-8"))
     assert manifest["about"]["created"] in reader.text
+    manifest["about"]["git"] = {"commit": "c0ffee", "dirty": True}
+    manifest["pipeline"]["box"] |= {"image": "memrig-x:1", "image_id": "sha256:12"}
+    (runs / "Oracle" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    text = page(rows_under([runs]), tmp_path / "r.html", "x")
+    assert "c0ffee (changed)" in text and "memrig-x:1 sha256:12" in text
     assert reader.fetched == []
 
 

@@ -296,6 +296,7 @@ def test_n_stands_in_the_heads_and_a_missing_interval_has_its_reason() -> None:
     text = render(rows, width=160)
     assert " N 80 " in text and "N 72–80" in text and "N counts sessions (" in text
     assert "° no interval: no variation between conversations" in text
+    assert " .500 ° |" in render(rows, "markdown") and "[°]" not in render(rows, "markdown")
     made = tables_of(rows)[0]
     assert {c.interval for c in made.rows[1].cells} == {"°"}
     alone = render([row("A", [5.0])])
