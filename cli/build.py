@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from cli.errors import say
 from cli.options import BuildOptions, Sandbox, flattened
+from cli.words import pasteable
 
 
 @flattened
@@ -41,6 +43,9 @@ def build(
     settings = build.settings()
     catalog = Catalog(baselines or ())
     # Variants of one folder share an image, so each folder is built once.
+    for name in names:
+        if catalog.spelled(name) != name:
+            say(f"{name} is read as {catalog.spelled(name)}")
     wanted = {row.family: row for name in names for row in catalog.expand(name)}
     failed = 0
     for row in wanted.values():
@@ -50,11 +55,11 @@ def build(
                 settings,
                 sandbox=sandbox.value,
                 no_cache=no_cache,
-                say=lambda text: typer.echo(text, err=True),
+                say=lambda text: typer.echo(pasteable(text), err=True),
             )
         except BuildError as error:
             failed += 1
-            typer.echo(f"memrig: {row.family}: {error}", err=True)
+            say(f"{row.family}: {error}")
             continue
         typer.echo(line)
     raise typer.Exit(1 if failed else 0)

@@ -15,6 +15,7 @@ import typer
 
 from cli.options import BuildOptions, Sandbox, flattened, parse_options
 from cli.pulse import Pulse
+from cli.words import pasteable
 
 if TYPE_CHECKING:
     from harness.catalog import Baseline
@@ -89,7 +90,7 @@ def _check_one(
     from harness.sandbox.factory import make_launcher
 
     def note(message: str) -> None:
-        typer.echo(message, err=True)
+        typer.echo(pasteable(message), err=True)
 
     def launcher_for(baseline: Baseline) -> Launcher:
         launcher = make_launcher(baseline, config, settings, say=note)

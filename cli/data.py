@@ -171,6 +171,7 @@ def _grouped(warnings: list[str]) -> list[str]:
 
 
 def _print_judge(judged: Forecast) -> None:
+    from harness.aggregate.dimensions import DIMENSIONS
     from harness.forecast import KEYS_DOCUMENT, words
 
     typer.echo(f"  judge: {judged.preset.name}, because {judged.why}")
@@ -178,9 +179,6 @@ def _print_judge(judged: Forecast) -> None:
         typer.echo("    there is gold for all six dimensions")
     for dimension, reason in judged.na.items():
         typer.echo(f"    N/A: {words(dimension)}: {reason}")
-    if judged.preset.name == "gold_found":
-        typer.echo(
-            "    what you get is gold_found, a lower bound: does the gold answer stand in the\n"
-            "    answer, word for word? For the rest write keys "
-            f"({KEYS_DOCUMENT}) or wait for a judge model"
-        )
+    if len(judged.na) == len(DIMENSIONS):
+        typer.echo(f"    what you get: {judged.gives}")
+        typer.echo(f"    for the rest: keys in the data ({KEYS_DOCUMENT})")

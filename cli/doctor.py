@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated
 
 import typer
 
 from cli.options import BuildOptions, flattened
+from cli.words import program
 
 _MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
@@ -44,7 +46,8 @@ def doctor(
     for check in checks:
         typer.echo(f"{_MARKS[check.state]}  {check.name:<14} {check.found}")
         if check.fix and check.state != "ok":
-            typer.echo(f"      {'':<14} mend: {check.fix}")
+            fix = re.sub(r"^memrig ", f"{program()} ", check.fix)
+            typer.echo(f"      {'':<14} mend: {fix}")
     typer.echo("\nBuilds use:")
     for field, value, origin in settings.describe():
         typer.echo(f"  {field:<18} {value or '-'}  ({origin})")

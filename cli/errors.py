@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 
 from cli.verbs import debugging
+from cli.words import pasteable, program
 
 INTERRUPTED = 130
 
@@ -41,7 +42,7 @@ def report_interrupt() -> int:
 
 def say(message: str) -> None:
     """One message on stderr, after whatever a live display left there."""
-    sys.stderr.write(f"memrig: {message}\n")
+    sys.stderr.write(f"memrig: {pasteable(message)}\n")
     sys.stderr.flush()
 
 
@@ -57,7 +58,8 @@ def _os_error(error: OSError) -> int:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         say(
             f"no space left on the disk{where}. What was recorded before is kept.\n"
-            "  Free some space (memrig clean --images --venvs), then run the same command again."
+            f"  Free some space ({program()} clean --images --venvs), then run the same command "
+            "again."
         )
     else:
         say(f"{error.strerror or error}{where}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cli.board import Board, BoxLine, RowLine
 from cli.pulse import PULSE_S, Pulse
-from cli.words import counted
+from cli.words import counted, pasteable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -52,7 +52,7 @@ class PlainWatch:
         self._write(line)
 
     def _write(self, line: str) -> None:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(pasteable(line) + "\n")
         sys.stderr.flush()
 
     def _alive(self) -> str | None:
@@ -97,7 +97,7 @@ class LiveWatch:
 
     def say(self, line: str) -> None:
         """Print a line above the table."""
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(pasteable(line), markup=False, highlight=False, soft_wrap=True)
 
     def _table(self) -> RenderableType:
         return table_of(self.board)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,3 +19,8 @@ def program() -> str:
     if called.name != "memrig" or shutil.which("memrig") == str(called.absolute()):
         return "memrig"
     return str(called)
+
+
+def pasteable(text: str) -> str:
+    """A message with its commands (in backquotes) as they are typed here."""
+    return re.sub(r"`memrig (?=[a-z])", lambda _: f"`{program()} ", text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from harness.aggregate.dimensions import DIMENSIONS
 from harness.judging import Preset, preset_for
 from harness.judging.base import NEEDS_MODEL
+from harness.judging.sources import SourceMap
 from harness.samples import AnswerKind, Dataset, EvidenceKind, GoldPoint, PointKind, Question
 
 #: Where it is told what keys are and how to write them.
@@ -21,15 +22,26 @@ KEYS_DOCUMENT = "datasets/sample/README.md"
 _WITHOUT_KEYS = "gold_found"
 
 _LESS = "only gold_found (is the gold answer in the answer, word for word?), a lower bound"
+_BY_SOURCE = "recall@k by source ids"
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """``na`` is dimension -> reason; empty where the data have gold for all six."""
+    """``na`` is dimension -> reason; empty where the data have gold for all six.
+
+    ``by_source``: questions cite places in the conversation, so recall@k needs neither keys nor a
+    model, for systems that say where their memories come from.
+    """
 
     preset: Preset
     why: str
     na: Mapping[str, str]
+    by_source: bool = False
+
+    @property
+    def gives(self) -> str:
+        """What there will be where no dimension can be judged."""
+        return _LESS + (f", and {_BY_SOURCE}" if self.by_source else "")
 
     @property
     def line(self) -> str:
@@ -38,7 +50,7 @@ class Forecast:
         if not self.na:
             return judge
         if set(self.na) == set(DIMENSIONS):
-            return f"{judge}: {_LESS}; all six dimensions will be N/A (need keys or a model)"
+            return f"{judge}: {self.gives}; all six dimensions will be N/A (need keys or a model)"
         return f"{judge}; will be N/A: {', '.join(words(name) for name in self.na)}"
 
 
@@ -53,6 +65,7 @@ class _Gold:
     refusals: int = 0
     kinds: Counter[PointKind] = field(default_factory=Counter)
     cites_points: bool = False
+    cites_sources: bool = False
 
     def point(self, point: GoldPoint) -> None:
         self.points += 1
@@ -103,14 +116,17 @@ def forecast(dataset: Dataset) -> Forecast:
     """
     preset, gold = preset_for(dataset), _Gold()
     for sample in dataset:
+        places = SourceMap(sample)
         for point in sample.points:
             gold.point(point)
         for checkpoint in sample.checkpoints:
             for question in checkpoint.questions:
                 gold.question(question)
+                gold.cites_sources = gold.cites_sources or bool(places.units(question))
     if preset.kind == _WITHOUT_KEYS:
-        return Forecast(preset, gold.why, dict.fromkeys(DIMENSIONS, NEEDS_MODEL))
-    return Forecast(preset, gold.why, gold.missing())
+        na = dict.fromkeys(DIMENSIONS, NEEDS_MODEL)
+        return Forecast(preset, gold.why, na, gold.cites_sources)
+    return Forecast(preset, gold.why, gold.missing(), gold.cites_sources)
 
 
 def words(dimension: str) -> str:
