@@ -52,7 +52,8 @@ class Reply:
     """A result and what the box measured while it made it.
 
     ``meta``: ``ms`` (float, inside the adapter), ``rss`` (bytes), ``oom_kills`` (int),
-    ``state_bytes`` (int), ``pending_calls`` (int).
+    ``state_bytes`` (int), ``pending_calls`` (int), ``degraded`` (reasons, if any); none negative.
+    As the box sent it: :func:`harness.sandbox.meta.checked` says whether it can be.
     """
 
     value: Any

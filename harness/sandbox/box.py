@@ -16,6 +16,7 @@ from harness.adapter import wire
 from harness.outcomes import AdapterFailure, EngineError, SandboxFailure
 from harness.sandbox.base import BoxRequest, Limits, ModelCall, Reply, Usage
 from harness.sandbox.child import Child
+from harness.sandbox.meta import usage_of
 from harness.sandbox.pipe import Pipe, PipeEnded
 
 log = logging.getLogger(__name__)
@@ -154,7 +155,7 @@ class PipedBox:
         with self._close_lock:
             if self._usage is None:
                 meta = self._say_goodbye()
-                self._usage = _usage(meta or self._last_meta)
+                self._usage = usage_of(meta or self._last_meta)
                 self._end(polite=meta is not None)
             return self._usage
 
@@ -181,16 +182,6 @@ class PipedBox:
             # Not raised: it would hide why the box is closed. Its labels lead the reaper to it.
             log.warning("a box could not be removed (`memrig clean` does it later): %s", error)
         self.child.log.close()
-
-
-def _usage(meta: dict[str, Any]) -> Usage:
-    used = meta.get("usage", {})
-    return Usage(
-        cpu_s=used.get("cpu_s"),
-        peak_memory_bytes=used.get("peak_memory_bytes"),
-        state_bytes=used.get("state_bytes", meta.get("state_bytes")),
-        oom_kills=used.get("oom_kills", meta.get("oom_kills") or None),
-    )
 
 
 _START_KINDS = {

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from harness.adapter import records as wire
 from harness.outcomes import SandboxFailure
 from harness.sandbox.base import Box, Reply
+from harness.sandbox.meta import checked
 
 Record = TypeVar("Record")
 
@@ -15,7 +16,8 @@ Record = TypeVar("Record")
 class MemoryClient:
     """Talks to one box. ``last`` is the reply of the last call, with the box's measurements.
 
-    Every method raises ``AdapterFailure`` or ``SandboxFailure`` (see :class:`Box`).
+    Every method raises ``AdapterFailure`` or ``SandboxFailure`` (see :class:`Box`), the latter also
+    for measurements that cannot be (PROTOCOL).
     """
 
     def __init__(self, box: Box) -> None:
@@ -23,7 +25,8 @@ class MemoryClient:
         self.last = Reply(None)
 
     def _call(self, method: str, params: dict[str, Any]) -> Any:
-        self.last = self.box.call(method, params)
+        reply = self.box.call(method, params)
+        self.last = Reply(reply.value, checked(reply.meta, method))
         return self.last.value
 
     def reset(self) -> None:

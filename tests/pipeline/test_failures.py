@@ -32,6 +32,8 @@ from harness.pipeline.plan import steps_of
 from harness.records import QARecord, SessionRecord
 from harness.runs import Run, diff
 from harness.samples import Sample
+from harness.sandbox.base import Usage
+from harness.sandbox.meta import usage_of
 from harness.sandbox.process import LocalLauncher
 
 BOX_GONE = [kind for kind, policy in POLICIES.items() if policy.restart and policy.status is None]
@@ -282,6 +284,48 @@ def test_degraded_by_what_the_box_measured(
     )
     assert units[0].status is Status.DEGRADED and units[0].degraded == (reason,)
     assert all(unit.status is Status.OK for unit in units[1:])
+
+
+@pytest.mark.parametrize("method", ["reset", "end_session", "retrieve"])
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"ms": "abc"},
+        {"ms": None},
+        {"ms": -1.0},
+        {"ms": float("nan")},
+        {"ms": 10**400},
+        {"oom_kills": "many"},
+        {"oom_kills": True},
+        {"rss": 1.5},
+        {"pending_calls": 2**63},
+        {"degraded": 5},
+        {"degraded": [5]},
+        {"retries": "abc"},
+    ],
+)
+def test_forged_measurements_are_the_box_s_failure(
+    evaluate: Any, method: str, forged: dict[str, Any]
+) -> None:
+    """They end the box, as any breach of the protocol does; the host goes on."""
+
+    def cue(sample: str, life: int, called: str, calls: int) -> dict[str, Any] | None:
+        return forged if called == method and life == 1 else None
+
+    run, launcher, told = evaluate(cue)
+    sessions, questions = statuses(run)
+    assert set(sessions + questions) == {Status.OK}
+    assert launcher.open == 0 and sum(launcher.lives.values()) == 2
+    failed = [event for event in told if isinstance(event, events.BoxFailed)]
+    assert [event.kind for event in failed] == ["PROTOCOL"]
+    assert next(iter(forged)) in failed[0].message
+
+
+@pytest.mark.parametrize("said", [5, {"cpu_s": "x", "state_bytes": [], "oom_kills": -1}])
+def test_a_forged_goodbye_leaves_the_usage_unknown(said: Any) -> None:
+    assert usage_of({"usage": said}) == Usage()
+    honest = {"cpu_s": 0.5, "state_bytes": 3, "peak_memory_bytes": 9, "oom_kills": 0}
+    assert usage_of({"usage": honest}) == Usage(0.5, 9, 3, 0)
 
 
 def test_degraded_lanes_and_contract_breaches(evaluate: Any) -> None:
