@@ -1,4 +1,8 @@
-"""YAML that says where it is wrong: duplicate keys refused, a line number for every key."""
+"""YAML that says where it is wrong: duplicate keys refused, a line number for every key.
+
+Anchors and aliases are refused: a few lines of them can stand for gigabytes, and no file of ours
+needs them. So is nesting beyond :data:`MAX_DEPTH` and a file beyond :data:`MAX_BYTES`.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +17,70 @@ from harness.outcomes import DataError, Problem
 #: Path of keys and list positions inside a document, as pydantic's ``loc`` has it.
 Location = tuple[int | str, ...]
 
+#: Deeper nesting is refused: the parser recurses, and Python's own limit is a crash.
+MAX_DEPTH = 50
+#: A larger file is no settings file.
+MAX_BYTES = 4 << 20
+
 
 def load(path: Path) -> tuple[Any, dict[Location, int]]:
     """Read one YAML document; returns its value and the 1-based line of every node.
 
     Raises:
-        DataError: unreadable, not UTF-8, not YAML, or a key stands twice.
+        DataError: unreadable, too large, not UTF-8, or refused by :func:`parse`.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise DataError([Problem(f"is larger than {MAX_BYTES} bytes", str(path))])
+        text = raw.decode("utf-8")
     except OSError as error:
         raise DataError([Problem(f"cannot be read: {error.strerror}", str(path))]) from None
     except UnicodeDecodeError as error:
         raise DataError([Problem(f"is not UTF-8: {error.reason}", str(path))]) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, file: str) -> tuple[Any, dict[Location, int]]:
+    """:func:`load` for a text; ``file`` is how it is called in messages.
+
+    Raises:
+        DataError: not YAML, an anchor or alias, nested too deep, or a key stands twice.
+    """
     try:
+        _refuse_what_grows(text, file)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         value = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise DataError([Problem(f"is not YAML: {error.problem}", str(path), line)]) from None
+        raise DataError([Problem(f"is not YAML: {error.problem}", file, line)]) from None
     except (yaml.YAMLError, ValueError) as error:
-        raise DataError([Problem(f"is not YAML: {error}", str(path))]) from None
+        raise DataError([Problem(f"is not YAML: {error}", file)]) from None
     lines: dict[Location, int] = {}
     twice: list[Problem] = []
     if node is not None:
-        _walk(node, (), lines, twice, str(path))
+        _walk(node, (), lines, twice, file)
     if twice:
         raise DataError(twice)
     return value, lines
+
+
+def _refuse_what_grows(text: str, file: str) -> None:
+    """Read the events of a text, which takes no recursion, up to the first that is refused."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1
+        if getattr(event, "anchor", None) is not None:
+            mark = "*" if isinstance(event, yaml.AliasEvent) else "&"
+            message = f"anchors and aliases are not allowed ({mark}{event.anchor}); write it out"
+            raise DataError([Problem(message, file, line)])
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise DataError([Problem(f"nested deeper than {MAX_DEPTH} levels", file, line)])
 
 
 def _walk(

@@ -14,9 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from harness import strict_yaml
 from harness.adapter import text as tokenizer
 from harness.judging import gold_found, keyed, match
 from harness.judging.base import Judge, Preset
@@ -109,8 +109,8 @@ def preset_from(text: str, *, file: str) -> Preset:
         DataError: with the field that is wrong.
     """
     try:
-        spec = PresetFile.model_validate(yaml.safe_load(text))
-    except (yaml.YAMLError, ValidationError) as error:
+        spec = PresetFile.model_validate(strict_yaml.parse(text, file)[0])
+    except ValidationError as error:
         raise DataError([Problem(f"not a judge preset: {error}", file=file)]) from None
     kind = KINDS.get(spec.kind)
     if kind is None:

@@ -2,10 +2,13 @@
 
 A card is YAML. The card of a data folder ``DIR`` is ``DIR/card.yaml`` or ``DIR.yaml`` beside it;
 its pins are held against what was loaded. A value that nobody has seen is written ``unknown``.
+``DIR.yaml`` may be somebody else's file: it is a card only if it has the fields ``card`` and
+``kind``, and anything else there, broken or not, is left alone. ``DIR/card.yaml`` is always one.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +19,8 @@ from harness.outcomes import DataError, Problem
 from harness.samples import Balance, Dataset
 
 UNKNOWN = "unknown"
+_IDENTIFYING = frozenset({"card", "kind"})
+_FIELD = re.compile(r"^(card|kind)[ \t]*:", re.MULTILINE)
 Sha256 = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64}|unknown)$")]
 
 
@@ -121,11 +126,17 @@ def counts_of(balance: Balance) -> Counts:
 
 
 def _is_card(path: Path) -> bool:
+    """Whether a file has a card's fields; one that is not YAML, whether they stand in it so."""
     try:
         value, _ = strict_yaml.load(path)
     except DataError:
-        return False
-    return isinstance(value, dict) and "card" in value
+        try:
+            with path.open(encoding="utf-8", errors="replace") as stream:
+                text = stream.read(strict_yaml.MAX_BYTES)
+        except OSError:
+            return False
+        return {found[1] for found in _FIELD.finditer(text)} == _IDENTIFYING
+    return isinstance(value, dict) and value.keys() >= _IDENTIFYING
 
 
 def shipped_cards() -> dict[Path, Card]:
@@ -136,7 +147,10 @@ def shipped_cards() -> dict[Path, Card]:
 
 def named(given: Path) -> Path:
     """A path as it is; the name of a data set that ships (``memrig data list``) as its path."""
-    if given.exists() or len(given.parts) != 1:
+    try:
+        if given.exists() or len(given.parts) != 1:
+            return given
+    except OSError:  # may not be looked at, or no possible name: opening it says so
         return given
     for path, card in shipped_cards().items():
         folder = path.with_suffix("")

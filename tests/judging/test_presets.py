@@ -79,3 +79,9 @@ def test_judging_code_has_not_changed_unnoticed() -> None:
         },
     }
     assert now == json.loads(LOCK.read_text()), json.dumps(now, indent=2)
+
+
+@pytest.mark.parametrize("text", ["settings: &a [*a]\n", "name: " + "[" * 20_000])
+def test_a_preset_that_would_blow_up_is_refused(text: str) -> None:
+    with pytest.raises(DataError, match=r"bad\.yaml:1: (anchors|nested)"):
+        preset_from(text, file="bad.yaml")

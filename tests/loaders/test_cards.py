@@ -121,3 +121,41 @@ def test_the_shipped_sample_set_is_what_its_card_pins() -> None:
     assert card.content_sha256 == dataset.content_sha256
     assert card.counts == counts_of(dataset.balance)
     assert dataset.balance.warnings == () and dataset.balance.left_out == ()
+
+
+BOMB = "a0: &a0 [x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 8)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("card: 1\n" + BOMB, r"card\.yaml:2: anchors and aliases"),
+        ("&a [*a]\n", r"card\.yaml:1: anchors and aliases"),
+        ("card: *x\n", r"card\.yaml:1: anchors and aliases"),
+        ("[" * 20_000, r"card\.yaml:1: nested deeper"),
+        ("{a: " * 20_000, r"card\.yaml:1: nested deeper"),
+    ],
+)
+def test_a_card_that_would_blow_up_is_refused_with_file_and_line(
+    text: str, said: str, folder: Path
+) -> None:
+    (folder / "card.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=said):
+        open_dataset(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 20_000, "&a [*a]", "card: business\n", BOMB, "a: [", "card: 1\nb: ["]
+)
+def test_a_file_beside_the_folder_that_is_no_card_does_not_matter(text: str, folder: Path) -> None:
+    (folder.parent / "vans.yaml").write_text(text, encoding="utf-8")
+    assert card_of(folder) is None
+    open_dataset(folder)
+
+
+def test_a_broken_card_beside_the_folder_is_a_card(folder: Path) -> None:
+    (folder.parent / "vans.yaml").write_text("card: 1\nkind: dataset\nname: [", encoding="utf-8")
+    with pytest.raises(DataError, match=r"vans\.yaml:\d: is not YAML"):
+        open_dataset(folder)
