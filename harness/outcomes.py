@@ -77,6 +77,14 @@ class UnknownName(UsageError):
         self.name = name
 
 
+def printable(text: str) -> str:
+    r"""A text that can be written as UTF-8: bytes of a file name that are not are shown escaped.
+
+    Python reads such a byte of a name as a lone surrogate (``\udcff`` for 0xff).
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 @dataclass(frozen=True)
 class Problem:
     """One reason to refuse or to warn about input: what, and where exactly."""
@@ -89,7 +97,7 @@ class Problem:
         where = f"{self.file}:{self.line}: " if self.file and self.line else ""
         if self.file and not self.line:
             where = f"{self.file}: "
-        return where + self.message
+        return printable(where + self.message)
 
 
 class DataError(UsageError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -52,10 +53,14 @@ def open_dataset(path: Path | str, strict: bool = False) -> Dataset:
     """
     place = Path(path)
     try:
+        if place.is_dir():
+            os.scandir(place).close()  # globs pass over a folder that may not be read
         place.stat()
         return _open(place, strict)
     except FileNotFoundError as error:
         raise DataError([Problem(f"{error.filename}: no such file or folder")]) from None
+    except ValueError as error:  # a NUL in the path
+        raise DataError([Problem(f"{str(place)!r}: {error}")]) from None
     except OSError as error:  # no permission, a name too long, a broken disk
         raise DataError([Problem(f"{error.filename}: cannot be read: {error.strerror}")]) from None
 

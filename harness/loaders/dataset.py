@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.loaders.findings import Findings
 from harness.loaders.normalise import content_line
 from harness.loaders.slices import Slice, read_slice
-from harness.outcomes import DataError, MemrigError, Problem, UnknownName
+from harness.outcomes import DataError, MemrigError, Problem, UnknownName, printable
 from harness.samples import Balance, Sample
 
 
@@ -148,7 +148,11 @@ class FileDataset:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash over name and hash of every file the samples are read from, images included."""
+        """Hash over name and hash of every file the samples are read from, images included.
+
+        Raises:
+            DataError: a file cannot be read any more.
+        """
         images = {
             image.path
             for sample in self
@@ -161,9 +165,14 @@ class FileDataset:
         }
         total = hashlib.sha256()
         for path in (*self.files, *sorted(images)):
-            with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            total.update(f"{path.relative_to(self.root).as_posix()}\0{digest}\n".encode())
+            name = printable(path.relative_to(self.root).as_posix())
+            try:
+                with path.open("rb") as stream:
+                    digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            except OSError as error:
+                message = f"cannot be read: {error.strerror}"
+                raise DataError([Problem(message, name)]) from None
+            total.update(f"{name}\0{digest}\n".encode())
         return total.hexdigest()
 
     def sample(self, sample_id: str) -> Sample:

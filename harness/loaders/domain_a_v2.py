@@ -21,7 +21,7 @@ from harness.loaders.normalise import RawSample, canonical_digest, normalise
 from harness.loaders.points import count_points
 from harness.loaders.slices import Slice, array_slices, line_slices
 from harness.loaders.strict import parse
-from harness.outcomes import DataError
+from harness.outcomes import DataError, printable
 from harness.samples import Sample
 
 ID = "domain_a_v2"
@@ -57,7 +57,7 @@ def load(path: Path, *, strict: bool = False) -> FileDataset:
     bundle.finish()
     indexer.finish()
     return FileDataset(
-        name=folder.name,
+        name=printable(folder.name),
         format=ID,
         root=folder,
         files=tuple(folder / name for name in (MAIN, POINTS, CHECKPOINTS)),
@@ -218,7 +218,7 @@ class _Bundle:
                 checkpoints_at=checkpoints.child("checkpoints"),
                 known=_KNOWN,
             ),
-            self._folder.name,
+            printable(self._folder.name),
             self._images,
             findings,
         )

@@ -16,6 +16,7 @@ from harness.loaders.images import ImageFolder, ImageReader
 from harness.loaders.points import PointReader
 from harness.loaders.questions import CheckpointReader
 from harness.loaders.turns import SessionReader
+from harness.outcomes import printable
 from harness.samples import Sample
 
 
@@ -85,7 +86,7 @@ def content_line(sample: Sample, root: Path) -> bytes:
     def relative(path: object) -> str:
         if not isinstance(path, Path):
             raise TypeError(f"{type(path).__name__} in a sample")
-        return path.relative_to(root).as_posix()
+        return printable(path.relative_to(root).as_posix())
 
     text = json.dumps(
         value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=relative

@@ -19,7 +19,7 @@ from harness.loaders.images import ImageFolder
 from harness.loaders.normalise import RawSample, normalise
 from harness.loaders.slices import Slice, first_byte, whole_file
 from harness.loaders.strict import parse
-from harness.outcomes import DataError
+from harness.outcomes import DataError, printable
 from harness.samples import Sample
 
 ID = "worldmemarena"
@@ -47,7 +47,7 @@ def load(path: Path, *, strict: bool = False) -> FileDataset:
     path = path.resolve()
     root = path if path.is_dir() else path.parent
     findings = Findings(strict=strict)
-    arena = _Arena(root, path.stem if path.is_file() else path.name, findings)
+    arena = _Arena(root, printable(path.stem if path.is_file() else path.name), findings)
     indexer = Indexer(findings, root)
     for ref in arena.samples(path):
         indexer.take((ref,), arena.build)
@@ -96,7 +96,7 @@ class _Arena:
     def samples(self, path: Path) -> Iterator[Ref]:
         """The ref of every file that is a sample with an id of its own."""
         for file in _json_files(path):
-            name = file.relative_to(self._root).as_posix()
+            name = printable(file.relative_to(self._root).as_posix())
             try:
                 piece = whole_file(file, name)
                 value = parse(piece, words)
