@@ -16,6 +16,7 @@ Definitions (``reference`` peers 8.5), with G gold units and r_u the first rank 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ from harness.samples import Evidence, EvidenceKind, EvidenceState, Question, Sam
 VERSION = 1
 
 Place = tuple[str, int]  # dataset session id, turn index
+#: Digits that int() reads: str.isdigit() is true of a superscript two, which it does not.
+_INDEX = re.compile(r"[0-9]{1,9}")
 
 
 class SourceMap:
@@ -79,7 +82,7 @@ class SourceMap:
         if source in self.sessions:
             return self.sessions[source]
         session, _, index = source.rpartition(":")
-        if session in self.sessions and index.isdigit():
+        if session in self.sessions and _INDEX.fullmatch(index):
             return frozenset({(session, int(index))}) & self.sessions[session]
         return frozenset(self._turns.get(source, ()))
 

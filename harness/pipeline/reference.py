@@ -7,6 +7,7 @@ records like any row; a session means nothing to them, so its unit is ``unsuppor
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -26,6 +27,8 @@ from harness.records import Failure, QARecord, SessionRecord
 from harness.runs import Attempt
 from harness.samples import AnswerKind, Evidence, EvidenceKind, EvidenceState, Question, Sample
 
+#: Digits that int() reads: str.isdigit() is true of a superscript two, which it does not.
+_INDEX = re.compile(r"[0-9]{1,9}")
 HOST_SIDE = Failure(kind="UNSUPPORTED", message="host-side reference row")
 
 #: What host-side rows can do, as a box would say it.
@@ -180,7 +183,7 @@ def _moment(item: RetrievedItem, when: dict[str, int]) -> tuple[int, int]:
     moments = [(-1, -1)]
     for source in item.sources:
         session, colon, index = source.rpartition(":")
-        if colon and session in when and index.isdigit():
+        if colon and session in when and _INDEX.fullmatch(index):
             moments.append((when[session], int(index)))
         else:
             moments.append((when.get(source, -1), -1))

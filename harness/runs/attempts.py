@@ -47,7 +47,7 @@ class Attempt:
         folder = root / folder_name(ordinal, sample_id)
         with full_disk_by_name(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            numbers = [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()]
+            numbers = [int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()]
             attempt = cls(root, sample_id, ordinal, max(numbers, default=0) + 1)
             attempt.folder.mkdir()
             for name in (SESSIONS, QUESTIONS):

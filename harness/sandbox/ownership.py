@@ -50,7 +50,7 @@ def is_orphan(labels: dict[str, str]) -> bool:
     if owner is None or host != host_id():
         return False
     pid, _, _ = owner.partition(":")
-    return not pid.isdigit() or owner != owner_of(int(pid))
+    return not pid.isdecimal() or owner != owner_of(int(pid))
 
 
 def _start_mark(pid: int) -> str:

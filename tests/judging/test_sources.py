@@ -108,3 +108,8 @@ def test_between_zero_and_one_and_better_when_earlier(first: list[int | None], k
     earlier = [1 if rank is not None else None for rank in first]
     assert ndcg_at(earlier, k) >= score - 1e-12
     assert (score == 0) == (recall_at(first, k) == 0)
+
+
+@pytest.mark.parametrize("index", ["²", "①", "١", "9" * 5000, "-1", ""])
+def test_a_source_that_ends_in_no_plain_number_names_nothing(index: str) -> None:
+    assert SourceMap(SAMPLE).covered(f"A:{index}") == frozenset()
