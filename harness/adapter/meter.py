@@ -7,13 +7,21 @@ Memory comes from ``/proc`` and from the control group that the box can read ins
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+#: Bound before an adapter is imported, for there are libraries that put others in their place.
+_monotonic, _sleep = time.monotonic, time.sleep
+
+#: A look into a folder that fails so says nothing about the folder: it vanished, or this process
+#: has no descriptor or memory left for the look.
+_NO_MATTER = (errno.ENOENT, errno.ENOTDIR, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _PAGE = resource.getpagesize()
 
@@ -39,6 +47,8 @@ class Meter:
     def __init__(self, state_dir: Path | None, *, own_cgroup: bool = False) -> None:
         self.state_dir = state_dir
         self.state_bytes = 0
+        #: A place in the state folder whose size cannot be told, as of the last look.
+        self.unmeasured: str | None = None
         self._own_cgroup = own_cgroup
         self._statm = _open("/proc/self/statm")
         self._kills = [(_open(path), key) for path, key in _KILLS if own_cgroup]
@@ -60,9 +70,17 @@ class Meter:
         return 0
 
     def measure_state(self) -> int:
-        """Walk the state folder; returns its size in bytes and keeps it as ``state_bytes``."""
+        """What the state takes on disk, in bytes; kept as ``state_bytes``.
+
+        Counts the folder's tree, and files that have no name any more but are still open, as
+        databases hold them (in a container: of all its processes that let themselves be read; else:
+        of this process's session). Not seen: a nameless file that is mapped and not open.
+        """
         if self.state_dir is not None:
-            self.state_bytes = folder_bytes(self.state_dir)
+            unmeasured: list[str] = []
+            size = folder_bytes(self.state_dir, unmeasured)
+            self.state_bytes = size + deleted_bytes(self.state_dir, everybody=self._own_cgroup)
+            self.unmeasured = unmeasured[0] if unmeasured else None
         return self.state_bytes
 
     def usage(self) -> dict[str, float | int]:
@@ -102,23 +120,72 @@ class Meter:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def folder_bytes(folder: Path) -> int:
-    """Bytes that a folder takes on disk, links not followed; files that vanish meanwhile are 0."""
+def folder_bytes(folder: Path, unmeasured: list[str] | None = None) -> int:
+    """Bytes that a folder takes on disk, links not followed; files that vanish meanwhile are 0.
+
+    A file with several names in it counts once. What this process may not look into is 0 too, and
+    its path is put into ``unmeasured``.
+    """
     total = 0
+    linked: set[tuple[int, int]] = set()
     todo = [str(folder)]
     while todo:
-        with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
+        path = todo.pop()
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         todo.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                        continue
+                    with contextlib.suppress(FileNotFoundError):
+                        status = entry.stat(follow_symlinks=False)
+                        if status.st_nlink > 1:
+                            if (status.st_dev, status.st_ino) in linked:
+                                continue
+                            linked.add((status.st_dev, status.st_ino))
+                        total += status.st_blocks * 512
+        except OSError as error:
+            if error.errno not in _NO_MATTER and unmeasured is not None:
+                unmeasured.append(path)
     return total
 
 
-def watch_disk(meter: Meter, limit_bytes: int, over: Callable[[int], None]) -> threading.Thread:
-    """Call ``over(size)`` once the state folder is larger than its limit.
+def deleted_bytes(folder: Path, *, everybody: bool) -> int:
+    """Bytes on disk of files that were in a folder, have no name any more, and are still open.
+
+    ``everybody``: look at all processes that can be read, else at those of this one's session.
+    """
+    prefix = os.path.realpath(folder) + "/"
+    sizes: dict[tuple[int, int], int] = {}
+    for link in _descriptors(everybody):
+        with contextlib.suppress(OSError):
+            target = str(link.readlink())
+            if target.startswith(prefix) and target.endswith(" (deleted)"):
+                status = link.stat()
+                if status.st_nlink == 0:  # else it has another name, or is just called so
+                    sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return sum(sizes.values())
+
+
+def _descriptors(everybody: bool) -> Iterator[Path]:
+    session = os.getsid(0)
+    for pid in _names("/proc"):
+        with contextlib.suppress(OSError):
+            if pid.isdigit() and (everybody or os.getsid(int(pid)) == session):
+                for number in _names(f"/proc/{pid}/fd"):
+                    yield Path(f"/proc/{pid}/fd/{number}")
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+    except OSError:  # another user's process, one that has ended, or not Linux
+        return []
+
+
+def watch_disk(meter: Meter, limit_bytes: int, over: Callable[[str], None]) -> threading.Thread:
+    """Call ``over(reason)`` once the state is larger than its limit or its size cannot be told.
 
     Looks four times a second, and less often where a look takes long (a folder of very many
     files), so that watching costs at most a twentieth of one core.
@@ -126,12 +193,18 @@ def watch_disk(meter: Meter, limit_bytes: int, over: Callable[[int], None]) -> t
 
     def watch() -> None:
         while True:
-            started = time.monotonic()
+            started = _monotonic()
             size = meter.measure_state()
             if size > limit_bytes:
-                over(size)
+                over(f"{meter.state_dir} holds {size} bytes, over its limit of {limit_bytes}")
                 return
-            time.sleep(max(0.25, 20 * (time.monotonic() - started)))
+            if meter.unmeasured is not None:
+                over(
+                    f"{meter.unmeasured} cannot be looked into, so nobody can tell whether "
+                    f"{meter.state_dir} keeps to its limit of {limit_bytes} bytes"
+                )
+                return
+            _sleep(max(0.25, 20 * (_monotonic() - started)))
 
     thread = threading.Thread(target=watch, name="memrig-disk", daemon=True)
     thread.start()

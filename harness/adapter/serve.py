@@ -246,12 +246,8 @@ class Server:
         os.environ.update(self._relay.environment())
         return self._relay
 
-    def _over_disk(self, size: int) -> None:
-        limit = os.environ["MEMRIG_DISK_BYTES"]
-        _leave(
-            wire.EXIT_DISK_LIMIT,
-            f"memrig: {self._state_dir} holds {size} bytes, over its limit of {limit}",
-        )
+    def _over_disk(self, reason: str) -> None:
+        _leave(wire.EXIT_DISK_LIMIT, f"memrig: {reason}")
 
 
 def _session_clock() -> SessionClock | None:

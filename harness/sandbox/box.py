@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from harness.adapter import wire
+from harness.adapter.meter import folder_bytes
 from harness.outcomes import AdapterFailure, EngineError, SandboxFailure
 from harness.sandbox.base import BoxRequest, Limits, ModelCall, Reply, Usage
 from harness.sandbox.child import Child
@@ -23,6 +27,9 @@ log = logging.getLogger(__name__)
 
 #: A box gets this long to answer ``shutdown`` and to go.
 SHUTDOWN_S = 2.0
+
+#: How often the host looks at a box's state folder itself, in seconds.
+STATE_LOOK_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,9 @@ class Body(Protocol):
     def ending(self, child: Child) -> Ending:
         """How it ended; called when its stream has ended. Waits a moment for the facts."""
 
+    def state_folder(self) -> Path | None:
+        """Where the host sees the box's state, or ``None`` where it does not."""
+
     def remove(self) -> None:
         """Leave nothing behind. Safe to call twice."""
 
@@ -63,6 +73,35 @@ class PipedBox:
         self._close_lock = threading.Lock()
         self._last_meta: dict[str, Any] = {}
         self.pipe = Pipe(child, model_call, housekeeping=self._housekeeping)
+        self._closing = threading.Event()
+        threading.Thread(target=self._watch_state, name="memrig-state", daemon=True).start()
+
+    def _watch_state(self) -> None:
+        """Hold the box to its disk limit from outside, for its own watch runs beside its adapter.
+
+        Only where the host can look into the state folder. It sees the tree: files without a name
+        that are still open are seen by the box alone. In a thread of its own, since a look at very
+        many files would make the pipe's watchdog late; it costs at most a twentieth of one core.
+        """
+        limit = self._limits.disk_mb * 1024 * 1024
+        folder: Path | None = None
+        pause = STATE_LOOK_S
+        while not self._closing.wait(pause):
+            started = time.monotonic()
+            try:
+                folder = folder or self.body.state_folder()
+            except EngineError as error:
+                log.warning("the host cannot find the state folder of a box: %s", error)
+                return
+            if folder is None or not os.access(folder, os.R_OK | os.X_OK):
+                return
+            size = folder_bytes(folder)
+            if size > limit:
+                message = f"the host saw {size} bytes in the box's state folder, over its limit"
+                self.pipe.condemn("DISK_LIMIT", f"{message} of {limit}; the box was killed")
+                self._kill_body()
+                return
+            pause = max(STATE_LOOK_S, 20 * (time.monotonic() - started))
 
     def _housekeeping(self) -> bool:
         self.child.log.trim()
@@ -133,6 +172,8 @@ class PipedBox:
             self._kill_body()
         ending = self.body.ending(self.child)
         kind, message = _classify(ended, ending, limit)
+        if ending.code == wire.EXIT_DISK_LIMIT:
+            message = _own_words(self.child.log.tail()) or message
         return SandboxFailure(
             kind,
             message,
@@ -154,6 +195,7 @@ class PipedBox:
         """End the box and remove what it was made of. Safe to call twice and after a failure."""
         with self._close_lock:
             if self._usage is None:
+                self._closing.set()
                 meta = self._say_goodbye()
                 self._usage = usage_of(meta or self._last_meta)
                 self._end(polite=meta is not None)
@@ -192,11 +234,17 @@ _START_KINDS = {
 }
 
 
+def _own_words(tail: str) -> str:
+    """What the box's server, not its adapter, said last in the box's log."""
+    said = [line for line in tail.splitlines() if line.startswith("memrig: ")]
+    return said[-1].partition(": ")[2] if said else ""
+
+
 def _classify(ended: PipeEnded, ending: Ending, limit: float) -> tuple[str, str]:
     if ended.reason == "CALL_TIMEOUT":
         return "CALL_TIMEOUT", f"no reply within {limit:g} s; the box was killed"
-    if ended.reason == "PROTOCOL":
-        return "PROTOCOL", ended.message
+    if ended.reason in ("PROTOCOL", "DISK_LIMIT"):
+        return ended.reason, ended.message
     note = f" ({ending.note})" if ending.note else ""
     if ending.out_of_memory:
         return "OUT_OF_MEMORY", f"the box ran over its memory limit and was killed{note}"

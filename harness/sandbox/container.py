@@ -6,7 +6,7 @@ and stdout. Client first, container second, whenever something is to be ended.
 ``/state`` is a nameless volume: on disk (so that it does not count as memory), owned by the box's
 user because the image's own ``/state`` is, and gone with its container. The box itself watches its
 size and ends by name over the limit; that works wherever the engine runs, also while the adapter
-is busy.
+is busy. Where the engine is local and the host may look into the volume, the host watches it too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness.outcomes import EngineError, SandboxFailure
@@ -64,6 +65,10 @@ class ContainerBody:
         if state.status in ("created", "configured", "initialized"):
             return Ending(note=f"its container never started; {state.error}".rstrip("; "))
         return _ending(state)
+
+    def state_folder(self) -> Path | None:
+        """The volume's folder, if the engine runs on this machine."""
+        return self.engine.mounted(self.id, "/state") if self.engine.local else None
 
     def remove(self) -> None:
         """Remove the container and its volume."""

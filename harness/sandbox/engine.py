@@ -296,6 +296,13 @@ class Engine:
             except docker_errors.NotFound:
                 return None
 
+    def mounted(self, box: str, path: str) -> Path | None:
+        """Where the engine's machine keeps what a container has mounted at ``path``."""
+        for mount in (self.inspect(box) or {}).get("Mounts") or ():
+            if mount.get("Destination") == path and mount.get("Source"):
+                return Path(mount["Source"])
+        return None
+
     def kill(self, box: str) -> None:
         """End a container. One that has ended, or is not there, is no error."""
         with asking(f"kill {box}"):

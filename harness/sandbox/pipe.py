@@ -53,7 +53,8 @@ class Transport(Protocol):
 class PipeEnded(Exception):
     """The pipe cannot be used any more.
 
-    ``reason`` is ENDED (the box went away: ask for its exit code), CALL_TIMEOUT, or PROTOCOL.
+    ``reason`` is ENDED (the box went away: ask for its exit code), CALL_TIMEOUT, PROTOCOL, or
+    what :meth:`Pipe.condemn` was told.
     """
 
     def __init__(self, reason: str, message: str, call: str | None) -> None:
@@ -204,6 +205,10 @@ class Pipe:
             return
         with self._writing:
             self._transport.close()
+
+    def condemn(self, reason: str, message: str) -> None:
+        """End the box for what somebody saw who watches it from outside; from any thread."""
+        self._break(reason, message)
 
     def _check_alive(self, method: str) -> None:
         if self._verdict is not None:

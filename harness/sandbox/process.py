@@ -51,6 +51,10 @@ class ProcessBody:
             return Ending(note="its process does not end")
         return Ending(signal=-code) if code < 0 else Ending(code=code)
 
+    def state_folder(self) -> Path | None:
+        """The folder itself, as the box sees it."""
+        return self._root / "state"
+
     def remove(self) -> None:
         """Remove the state folder."""
         shutil.rmtree(self._root, ignore_errors=True)

@@ -117,6 +117,26 @@ def test_state_over_its_limit_ends_the_box_by_name(container: Boxes) -> None:
     assert end.kind == "DISK_LIMIT"
 
 
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("fill-unlinked 60", "/state holds"),
+        ("fill-hidden 10", "/state/hidden cannot be looked into"),
+        ("fill-unwatched 60", "the host saw"),
+    ],
+)
+def test_the_limit_of_state_cannot_be_evaded(
+    container: Boxes, engine: Engine, command: str, reason: str
+) -> None:
+    box = container.start()
+    end = failure(box, command, timeout_s=25)
+    assert end.kind == "DISK_LIMIT"
+    assert reason in end.message
+    assert isinstance(box.body, ContainerBody)
+    state = engine.wait_ended(box.body.id)
+    assert state is None or not state.running
+
+
 def test_a_box_is_not_root_even_if_its_image_is(container: Boxes, engine: Engine) -> None:
     made = container.make(LIMITS)
     assert isinstance(made, ContainerLauncher)

@@ -143,6 +143,34 @@ class FaultAdapter(MemoryAdapter):
                 time.sleep(0.005)
         time.sleep(30)
 
+    def do_fill_unlinked(self, argument: str) -> None:
+        """A file that is open and has no name any more, as databases have them."""
+        path = Path(self.setup.state_dir) / "nameless"
+        with path.open("wb") as file:
+            path.unlink()
+            for _ in range(int(argument)):
+                file.write(os.urandom(1 << 20))
+            file.flush()
+            time.sleep(30)
+
+    def do_fill_hidden(self, argument: str) -> None:
+        """A file in a folder that nobody may look into."""
+        folder = Path(self.setup.state_dir) / "hidden"
+        folder.mkdir()
+        with (folder / "fill").open("wb") as file:
+            folder.chmod(0)
+            for _ in range(int(argument)):
+                file.write(os.urandom(1 << 20))
+            file.flush()
+            time.sleep(30)
+
+    def do_fill_unwatched(self, argument: str) -> None:
+        """Blind the box's own watch, as code that shares a process with it can."""
+        from harness.adapter.meter import Meter
+
+        Meter.measure_state = lambda self: 0  # type: ignore[method-assign]
+        self.do_fill(argument)
+
     def do_orphan(self, argument: str) -> None:
         """Leave a process behind that would hold a naive pipe open."""
         if os.fork() == 0:
