@@ -67,6 +67,12 @@ class LimitSpec(_Part):
     disk_mb: int | None = Field(None, ge=1, description="/state, MiB")
     start_s: float | None = Field(None, gt=0, description="seconds until the box says hello")
     call_s: float | None = Field(None, gt=0, description="seconds for one adapter call")
+    shm_mb: int | None = Field(
+        None,
+        ge=0,
+        description="a container's /dev/shm, MiB of its memory; 0, the default, is none at all. "
+        "Needed by shared memory and by locks of Python's multiprocessing",
+    )
 
 
 class BuildSpec(_Part):

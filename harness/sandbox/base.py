@@ -21,7 +21,8 @@ class Limits:
     """Hard limits of a box. Constants in the manifest, never computed from free memory.
 
     ``memory_mb``, ``disk_mb`` in MiB (disk is /state), ``cpus`` in cores, ``pids`` processes and
-    threads, ``start_s`` and ``call_s`` seconds.
+    threads, ``start_s`` and ``call_s`` seconds. ``shm_mb`` in MiB is /dev/shm of a container, part
+    of its memory; 0: there is none, so that nothing can be written outside /tmp and /state.
     """
 
     memory_mb: int = 2048
@@ -30,6 +31,7 @@ class Limits:
     disk_mb: int = 2048
     start_s: float = 300.0
     call_s: float = 300.0
+    shm_mb: int = 0
 
 
 @dataclass(frozen=True)

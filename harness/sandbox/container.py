@@ -85,6 +85,11 @@ def _ending(state: BoxState) -> Ending:
     )
 
 
+def _shared_memory(shm_mb: int) -> list[str]:
+    """``/dev/shm`` of the size that was asked for, or none: the engine's own can be written to."""
+    return ["--ipc=private", f"--shm-size={shm_mb}m"] if shm_mb else ["--ipc=none"]
+
+
 @dataclass(frozen=True)
 class ContainerLauncher:
     """Starts boxes from an image.
@@ -163,6 +168,7 @@ class ContainerLauncher:
             "--network=none",
             "--read-only",
             f"--tmpfs=/tmp:rw,exec,nosuid,nodev,mode=1777,size={scratch_mb}m",
+            *_shared_memory(limits.shm_mb),
             f"--mount={self.engine.volume_option('/state', labels)}",
             "--cap-drop=ALL",
             "--security-opt=no-new-privileges",

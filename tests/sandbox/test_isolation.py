@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from dataclasses import replace
 
 import pytest
 from faultbox import LIMITS, Boxes, ask, failure
@@ -94,11 +95,23 @@ def own_addresses() -> list[str]:
         return [str(probe.getsockname()[0])]
 
 
-@pytest.mark.parametrize("path", ["/x", "/etc/x", "/opt/memrig/x", "/root/x", "/var/x", "/home/x"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x", "/etc/x", "/opt/memrig/x", "/root/x", "/var/x", "/home/x", "/run/x", "/var/tmp/x",
+        "/dev/x", "/dev/shm/x", "/dev/mqueue/x",
+    ],
+)  # fmt: skip
 def test_nothing_can_be_written_elsewhere(container: Boxes, path: str) -> None:
     assert ask(container.start(), f"write {path}").split(":")[0] in (
         "OSError", "PermissionError", "FileNotFoundError",
     )  # fmt: skip
+
+
+def test_shared_memory_is_there_where_it_is_asked_for(container: Boxes) -> None:
+    box = container.start(replace(LIMITS, shm_mb=4))
+    assert ask(box, "write /dev/shm/x") == "written"
+    assert ask(box, "size /dev/shm") == str(4 * 1024 * 1024)
 
 
 def test_state_and_scratch_can_be_written_and_start_empty(container: Boxes) -> None:

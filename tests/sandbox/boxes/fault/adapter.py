@@ -255,6 +255,11 @@ class FaultAdapter(MemoryAdapter):
             return f"{type(error).__name__}: {error}"
         return "written"
 
+    def do_size(self, argument: str) -> int:
+        """Of the file system at a path, in bytes."""
+        about = os.statvfs(argument)
+        return about.f_blocks * about.f_frsize
+
     def do_list(self, argument: str) -> str:
         return json.dumps(sorted(path.name for path in Path(argument).iterdir()))
 
