@@ -43,6 +43,6 @@ def aggregate(
     if dry_run:
         typer.echo(json.dumps(aggregated(Run.open(run), judge), ensure_ascii=False, indent=2))
         return
-    with Run.resume(run, stored) as opened:
+    with Run.rejudge(run, stored) as opened:
         aggregate_run(opened, judge)
     typer.echo(run / "aggregate_metrics.json")

@@ -84,7 +84,7 @@ def judge(
     data = open_dataset(place)
     chosen = load_preset(preset) if preset else preset_for(data)
     had_judgement = size_of(run / JUDGED_SESSIONS) + size_of(run / JUDGED_QUESTIONS) > 0
-    with Run.resume(run, stored.with_judge(judge_facts(chosen)), rejudge=True) as opened:
+    with Run.rejudge(run, stored.with_judge(judge_facts(chosen))) as opened:
         check_dataset(opened, data)
         graded = judge_run(opened, data, chosen, workers=max_eval_workers, fresh=True)
         aggregate_run(opened, chosen)

@@ -33,13 +33,14 @@ def verify(
     from cli.folders import the_run, why_unfinished
     from harness.loaders import open_dataset
     from harness.loaders.cards import named
+    from harness.runs.directory import damage
     from harness.verification import Check, Verification
     from harness.verification import verify as verified
 
     opened = [the_run(run) for run in runs]
     data = open_dataset(named(dataset)) if dataset is not None else None
     found = [
-        Verification(run.path, (Check("finished", False, why),))
+        Verification(run.path, (Check("finished", False, _with_damage(why, damage(run.path))),))
         if (why := why_unfinished(run))
         else verified(run.path, data)
         for run in opened
@@ -64,3 +65,7 @@ def verify(
                 typer.echo(f"  {'ok  ' if check.passed else 'FAIL'}  {check.name}: {check.detail}")
     if not all(each.passed for each in found):
         raise typer.Exit(1)
+
+
+def _with_damage(why: str, found: str | None) -> str:
+    return f"{why}\n  stage files: {found}" if found else why

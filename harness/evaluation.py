@@ -253,7 +253,7 @@ def _recorded(job: Job) -> Run:
         raise ManifestMismatch(
             f"{path} is a run of {stored.pipeline['baseline']['name']}, not of {job.baseline.name}"
         )
-    run = Run.resume(path, stored.with_judge(judge_facts(job.preset)), rejudge=True)
+    run = Run.rejudge(path, stored.with_judge(judge_facts(job.preset)))
     try:
         check_dataset(run, job.dataset)
         missing = [s for s in stored.pipeline["selection"]["samples"] if not run.is_finished(s)]

@@ -21,7 +21,7 @@ from harness.judging.calibration import error_of
 from harness.judging.sources import SourceMap
 from harness.outcomes import ManifestMismatch, RunError
 from harness.pipeline import events
-from harness.records import JSONObject, qa_from_json, session_from_json
+from harness.records import JSONObject
 from harness.runs import Run
 from harness.runs.directory import (
     AGGREGATE,
@@ -30,6 +30,8 @@ from harness.runs.directory import (
     PIPELINE_QUESTIONS,
     PIPELINE_SAMPLES,
     PIPELINE_SESSIONS,
+    read_question,
+    read_session,
 )
 from harness.runs.files import (
     cut,
@@ -92,7 +94,7 @@ def tasks(run: Run, dataset: Dataset, preset: Preset) -> Iterator[Task]:
 def _session(
     sample: Sample, line: bytes, replay: Replay, preset: Preset, scope: Scope
 ) -> Callable[[], JSONObject]:
-    record = session_from_json(json.loads(line))
+    record = read_session(line)
     snapshot = replay.next(record.snapshot) if record.snapshot is not None else None
     return lambda: judge_session(sample, record, snapshot, preset, scope)
 
@@ -100,7 +102,7 @@ def _session(
 def _question(
     sample: Sample, line: bytes, places: SourceMap, preset: Preset, scope: Scope
 ) -> Callable[[], JSONObject]:
-    record = qa_from_json(json.loads(line))
+    record = read_question(line)
     for checkpoint in sample.checkpoints:
         for question in checkpoint.questions:
             if (checkpoint.id, question.id) == (record.checkpoint_id, record.question_id):

@@ -4,7 +4,8 @@ A sample's lines enter ``pipeline_sessions.jsonl`` and ``pipeline_qa.jsonl`` in 
 then one line enters ``pipeline_samples.jsonl``: the end marker, with the blocks' places and hashes.
 All three are synced in that order. The marker stands beside the records, not among them, so that
 the stage files are pure record lines. What has no marker does not count: readers stop before it,
-and the next writer cuts it off.
+and the next run sets it aside under ``logs``. Only a resumed run does that: a judge takes a
+directory as it is or not at all.
 """
 
 from __future__ import annotations
@@ -13,14 +14,23 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from harness.outcomes import ManifestMismatch, RunError
-from harness.records import JSONObject, QARecord, SessionRecord, qa_from_json, session_from_json
+from harness.records import (
+    SCHEMA_VERSION,
+    JSONObject,
+    QARecord,
+    SessionRecord,
+    qa_from_json,
+    session_from_json,
+)
 from harness.runs import attempts
 from harness.runs.attempts import Attempt
 from harness.runs.files import (
@@ -30,7 +40,7 @@ from harness.runs.files import (
     full_disk_by_name,
     line_of,
     lines,
-    read_json,
+    read_object,
     sha256_of,
     size_of,
     sync,
@@ -101,6 +111,7 @@ class Run:
         Raises:
             RunError: there is something at ``path`` already, or another process writes there.
         """
+        _refuse_what_is_no_run(path)
         lock = _locked(path)
         try:
             _refuse_what_is_no_run(path)
@@ -119,28 +130,57 @@ class Run:
     def resume(cls, path: Path, manifest: Manifest, *, rejudge: bool = False) -> Run:
         """Open a run for writing and go on where it stopped.
 
-        With ``rejudge`` the judge may be another; the manifest is written anew with it.
+        What a killed writer left behind the last whole sample is set aside in ``logs/cut-*``. With
+        ``rejudge`` the judge may be another; the manifest is written anew with it.
 
         Raises:
             ManifestMismatch: it was made with something else; names the first field that differs.
-            RunError: no run, or another process writes there.
+            RunError: no run, damaged otherwise than a kill does, or another process writes there.
         """
+        Manifest.read(path)
         lock = _locked(path)
         try:
             stored = Manifest.read(path)
             _compare(path, stored, manifest, rejudge)
-            if stored.judge != manifest.judge:
-                stored = stored.with_judge(manifest.judge)
-                stored.write(path)
+            _refuse_a_hole(path)
             markers = list(_markers(path))
             sound = _sound(path, markers)
+            _set_aside(path, sound)
             _cut_to(path, sound)
+            stored = _with_judge_of(path, stored, manifest)
         except BaseException:
             lock.release()
             raise
         run = cls._writing(path, stored, sound, lock)
         run.cut_back = tuple(entry.sample_id for entry in markers[len(sound) :])
         return run
+
+    @classmethod
+    def rejudge(cls, path: Path, manifest: Manifest) -> Run:
+        """Open a run to judge it or add it up; stage 1's files are taken as they are.
+
+        Raises:
+            ManifestMismatch: it was made with something else; names the first field that differs.
+            RunError: no run, another process writes there, or its stage files are damaged.
+        """
+        Manifest.read(path)
+        lock = _locked(path)
+        try:
+            stored = Manifest.read(path)
+            _compare(path, stored, manifest, rejudge=True)
+            found = damage(path)
+            if found is not None:
+                raise RunError(
+                    f"{path} is damaged or was stopped: {found}. Nothing was changed.\n"
+                    f"  What is wrong with it: memrig verify {path}\n"
+                    "  To go on with a stopped run, give its command again (memrig run, or bench)"
+                )
+            finished = list(_markers(path))
+            stored = _with_judge_of(path, stored, manifest)
+        except BaseException:
+            lock.release()
+            raise
+        return cls._writing(path, stored, finished, lock)
 
     @classmethod
     def start(cls, path: Path, manifest: Manifest) -> Run:
@@ -216,15 +256,15 @@ class Run:
 
     def _append(self, name: str, source: Path) -> Block:
         target = self.path / name
-        start, count = size_of(target), 0
+        start, number = size_of(target), 0
         with full_disk_by_name(target), target.open("ab") as file:
             for chunk in chunks(source):
                 file.write(chunk)
-                count += chunk.count(b"\n")
+                number += chunk.count(b"\n")
             sync(file)
         if start == 0:
             sync_folder(self.path)
-        return Block(start, size_of(target), count, file_sha256(source))
+        return Block(start, size_of(target), number, file_sha256(source))
 
     def _append_marker(self, entry: Finished) -> None:
         path = self.path / PIPELINE_SAMPLES
@@ -249,7 +289,7 @@ class Run:
     def hello(self) -> JSONObject | None:
         """What the run's boxes said about themselves; absent until one said hello."""
         path = self.path / BOX
-        return dict(read_json(path)) if path.exists() else None
+        return read_object(path) if path.exists() else None
 
     def is_finished(self, sample_id: str) -> bool:
         """Whether a sample is wholly recorded."""
@@ -267,11 +307,11 @@ class Run:
 
     def sessions_of(self, entry: Finished) -> Iterator[SessionRecord]:
         """The session records of one sample."""
-        return (session_from_json(value) for value in self.session_objects(entry))
+        return (read_session(line) for line in self.session_lines(entry))
 
     def questions_of(self, entry: Finished) -> Iterator[QARecord]:
         """The question records of one sample."""
-        return (qa_from_json(value) for value in self.question_objects(entry))
+        return (read_question(line) for line in self.question_lines(entry))
 
     def session_objects(self, entry: Finished) -> Iterator[JSONObject]:
         """The session records of one sample as plain JSON."""
@@ -300,11 +340,47 @@ def _object(line: bytes, name: str) -> JSONObject:
     """A record line, read; a damaged one is named."""
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise RunError(f"{name} is damaged: {line[:60]!r} is no record (see: memrig verify RUN)")
+    version = value.get("schema_version", 1)
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise RunError(
+            f"{name} has a record of schema version {version!r}; this memrig reads "
+            f"{SCHEMA_VERSION}: it was made by a newer memrig"
+        )
     return value
+
+
+def read_session(line: bytes) -> SessionRecord:
+    """A session's record from its line.
+
+    Raises:
+        RunError: damaged, or of a newer memrig.
+    """
+    value = _object(line, PIPELINE_SESSIONS)
+    with _record_by_name(PIPELINE_SESSIONS, value):
+        return session_from_json(value)
+
+
+def read_question(line: bytes) -> QARecord:
+    """A question's record from its line; raises as :func:`read_session` does."""
+    value = _object(line, PIPELINE_QUESTIONS)
+    with _record_by_name(PIPELINE_QUESTIONS, value):
+        return qa_from_json(value)
+
+
+@contextmanager
+def _record_by_name(name: str, value: JSONObject) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        place = f"sample {value.get('sample_id')!r}, position {value.get('position')!r}"
+        raise RunError(
+            f"{name} is damaged: the record of {place} cannot be read: {error} "
+            "(see: memrig verify RUN)"
+        ) from None
 
 
 def _locked(path: Path) -> FileLock:
@@ -335,7 +411,9 @@ def _owner(path: Path) -> str:
 
 
 def _refuse_what_is_no_run(path: Path) -> None:
-    """A folder with other things in it is somebody's, not ours to fill."""
+    """A folder with other things in it is somebody's, not ours to fill, nor to put a lock in."""
+    if not path.is_dir():
+        return
     strange = [
         entry.name
         for entry in path.iterdir()
@@ -360,21 +438,73 @@ def _compare(path: Path, stored: Manifest, wanted: Manifest, rejudge: bool) -> N
         )
 
 
+def _with_judge_of(path: Path, stored: Manifest, wanted: Manifest) -> Manifest:
+    """The stored manifest with the wanted one's judge, written if that is another."""
+    if stored.judge == wanted.judge:
+        return stored
+    made = stored.with_judge(wanted.judge)
+    made.write(path)
+    return made
+
+
 def _markers(path: Path) -> Iterator[Finished]:
     """The end markers, up to the first that is torn or no marker."""
     index = path / PIPELINE_SAMPLES
-    if not index.exists():
-        return
-    for line in lines(index):
-        try:
-            value: Any = json.loads(line)
-            if value.pop("marker_sha256") != sha256_of(value):
-                return
-            for name in ("sessions", "questions"):
-                value[name] = Block(**value[name])
-            yield Finished(**value)
-        except (ValueError, TypeError, KeyError, AttributeError):
+    for line in lines(index) if index.exists() else ():
+        entry = _read_marker(line)
+        if entry is None:
             return
+        yield entry
+
+
+def _read_marker(line: bytes) -> Finished | None:
+    try:
+        value: Any = json.loads(line)
+        if value.pop("marker_sha256") != sha256_of(value):
+            return None
+        for name in ("sessions", "questions"):
+            value[name] = Block(**value[name])
+        return Finished(**value)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def damage(path: Path) -> str | None:
+    """What in the stage files is not as finished samples leave it; ``None`` if all is."""
+    hole = _hole(path)
+    if hole is not None:
+        return hole
+    markers = list(_markers(path))
+    sound = _sound(path, markers)
+    if len(sound) < len(markers):
+        return f"the records of sample {markers[len(sound)].sample_id!r} are not what was recorded"
+    for name, end in _ends(sound).items():
+        extra = size_of(path / name) - end
+        if extra:
+            return f"{name}: {extra} bytes are after the last end marker"
+    return None
+
+
+def _hole(path: Path) -> str | None:
+    """A marker that is damaged though more follows: a kill tears the last line at most."""
+    index = path / PIPELINE_SAMPLES
+    place = 0
+    for number, line in enumerate(lines(index) if index.exists() else (), 1):
+        place += len(line)
+        if _read_marker(line) is None:
+            if place == size_of(index):
+                return None
+            return f"{PIPELINE_SAMPLES}: line {number} is no end marker, and more follows it"
+    return None
+
+
+def _refuse_a_hole(path: Path) -> None:
+    hole = _hole(path)
+    if hole is not None:
+        raise RunError(
+            f"{path} is damaged, and not as a stopped run is: {hole}. Nothing was changed.\n"
+            f"  Put {PIPELINE_SAMPLES} back from a copy, or give another --output-dir"
+        )
 
 
 def _marker(entry: Finished) -> bytes:
@@ -413,15 +543,31 @@ def _blocks(entry: Finished) -> tuple[tuple[str, Block], ...]:
 
 
 def _ends(finished: list[Finished]) -> dict[str, int]:
-    """Where each stage file ends if only these samples are in it."""
+    """Where each of the three files ends if only these samples are in them."""
     last = {PIPELINE_SESSIONS: 0, PIPELINE_QUESTIONS: 0}
     for entry in finished:
         last.update((name, block.end) for name, block in _blocks(entry))
-    return last
+    return {**last, PIPELINE_SAMPLES: sum(len(_marker(entry)) for entry in finished)}
+
+
+def _set_aside(path: Path, finished: list[Finished]) -> None:
+    """Copy to ``logs/cut-<n>-<file>`` what :func:`_cut_to` is going to cut off."""
+    doomed = [(name, end) for name, end in _ends(finished).items() if size_of(path / name) > end]
+    if not doomed:
+        return
+    logs = path / "logs"
+    logs.mkdir(exist_ok=True)
+    number = next(n for n in count(1) if not any(logs.glob(f"cut-{n}-*")))
+    for name, end in doomed:
+        target = logs / f"cut-{number}-{name}"
+        with full_disk_by_name(target), target.open("wb") as file:
+            for chunk in chunks(path / name, end):
+                file.write(chunk)
+            sync(file)
+    sync_folder(logs)
 
 
 def _cut_to(path: Path, finished: list[Finished]) -> None:
     """Cut all three files back to these samples."""
     for name, end in _ends(finished).items():
         cut(path / name, end)
-    cut(path / PIPELINE_SAMPLES, sum(len(_marker(entry)) for entry in finished))

@@ -118,6 +118,16 @@ def read_json(path: Path) -> Any:
         raise RunError(f"{path} is not there: no run, or not one that got this far") from None
     except ValueError as error:
         raise RunError(f"{path} is damaged: {error}") from None
+    except RecursionError:
+        raise RunError(f"{path} is damaged: it is nested too deeply") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file of a run that holds an object; raises as :func:`read_json` does."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: it holds no JSON object")
+    return value
 
 
 def sync(file: BinaryIO) -> None:

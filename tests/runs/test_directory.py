@@ -110,12 +110,69 @@ def test_damage_anywhere_is_found_and_done_again(
     content[place] ^= data.draw(st.integers(1, 255))
     shutil.copytree(folder / "whole", folder / "hurt")
     (folder / "hurt" / name).write_bytes(content)
+    try:
+        Run.resume(folder / "hurt", manifest()).close()
+    except RunError as error:
+        assert name == PIPELINE_SAMPLES and "more follows it" in str(error)
+        assert (folder / "hurt" / name).read_bytes() == bytes(content)
+        return
     with Run.resume(folder / "hurt", manifest()) as run:
         assert len(run.finished) < 3
         for n in range(3):
             if not run.is_finished(f"sample/{n}"):
                 record_sample(run, n)
     assert diff(Run.open(folder / "whole"), Run.open(folder / "hurt")).equal
+
+
+def bytes_of(path: Path) -> dict[str, bytes]:
+    return {name: (path / name).read_bytes() for name in STAGE_FILES}
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_marker_before_others_is_refused_and_nothing_is_cut(finished: Path) -> None:
+    flip(finished / PIPELINE_SAMPLES, 20)
+    before = bytes_of(finished)
+    with pytest.raises(RunError, match=r"line 1 is no end marker(.|\n)*another --output-dir"):
+        Run.resume(finished, manifest())
+    with pytest.raises(RunError, match="memrig verify"):
+        Run.rejudge(finished, manifest().with_judge({"id": "keyed-2"}))
+    assert bytes_of(finished) == before
+    assert Manifest.read(finished).judge == {"id": "keyed-1"}
+
+
+def test_what_a_resumed_run_cuts_is_set_aside_and_a_judge_cuts_nothing(finished: Path) -> None:
+    flip(finished / PIPELINE_SAMPLES, (finished / PIPELINE_SAMPLES).stat().st_size - 9)
+    before = bytes_of(finished)
+    with pytest.raises(RunError, match="after the last end marker"):
+        Run.rejudge(finished, manifest())
+    assert bytes_of(finished) == before
+    with Run.resume(finished, manifest()) as run:
+        assert len(run.finished) == 2
+    for name, data in before.items():
+        kept = (finished / name).read_bytes()
+        assert kept + (finished / "logs" / f"cut-1-{name}").read_bytes() == data
+
+
+def test_a_refused_folder_gets_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    for refused in (Run.create, Run.resume, Run.rejudge):
+        with pytest.raises(RunError):
+            refused(tmp_path, manifest())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_record_of_a_newer_memrig_is_named(finished: Path) -> None:
+    path = finished / PIPELINE_SESSIONS
+    path.write_text(path.read_text("utf-8").replace('"schema_version":1', '"schema_version":9'))
+    with pytest.raises(RunError, match=r"schema version 9; .*newer memrig"):
+        list(Run.open(finished).sessions())
+    with pytest.raises(RunError, match=r"schema version 9; .*newer memrig"):
+        list(Run.open(finished).judged(PIPELINE_SESSIONS))
 
 
 def test_an_unequal_manifest_is_not_resumed_into(finished: Path) -> None:
