@@ -70,7 +70,9 @@ class UnknownName(UsageError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         choices = sorted(known)
-        near = difflib.get_close_matches(name, choices, n=3, cutoff=0.5)
+        folded = {choice.casefold(): choice for choice in choices}
+        close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+        near = [folded[match] for match in close]
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         there = f"Available: {', '.join(choices)}" if choices else "There are none."
         super().__init__(f"unknown {what} {name!r}. {hint}{there}")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.baseline_file import BaselineFile
-from harness.catalog import Catalog, rows_of
+from harness.catalog import PLANNED, Catalog, rows_of
 from harness.outcomes import DataError, UnknownName, UsageError
 
 FAMILY = """
@@ -235,3 +235,26 @@ def test_an_option_keeps_its_type_or_is_refused(default: Any, given_value: Any) 
     else:
         with pytest.raises(UsageError):
             row.with_options({"o": written})
+
+
+def test_letters_case_is_forgiven_where_one_name_is_meant(tmp_path: Path) -> None:
+    folder(tmp_path, "Tool", plain("Tool"))
+    folder(tmp_path, "tool", plain("tool"))
+    folder(tmp_path, "Other", plain("Other"))
+    mine = Catalog([tmp_path], shipped=None)
+    assert mine.get("OTHER").name == "Other"
+    assert mine.get("OTHER").alias_of is None
+    assert mine.get("tool").name == "tool"
+    assert mine.spelled("TOOL") == "TOOL"
+    with pytest.raises(UnknownName, match="Did you mean"):
+        mine.get("TOOL")
+    with pytest.raises(UnknownName, match="Did you mean Other"):
+        mine.get("ohter")
+
+
+def test_what_is_not_here_yet_is_named_unless_somebody_brings_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Mem0: needs a language model"):
+        Catalog(shipped=None).get("mem0")
+    folder(tmp_path, "Mem0", plain("Mem0"))
+    assert Catalog([tmp_path], shipped=None).get("mem0").name == "Mem0"
+    assert not set(PLANNED) & {*Catalog().names(), *Catalog().aliases()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.clean import Item, environments, remove_all, stray_boxes
+from cli.clean import Item, environments, remove_all, running_commands, stray_boxes
 from cli.main import app
 from harness.outcomes import UsageError
 from harness.sandbox.engine import BoxInfo
@@ -32,6 +33,8 @@ def test_environments_in_use_are_left_alone(tmp_path: Path) -> None:
         stdin=subprocess.PIPE,
     )
     try:
+        while not any(str(used) in line for line in running_commands()):
+            time.sleep(0.01)  # the kernel shows a program's words a moment after its start
         assert [item.what for item in environments(settings)] == ["environment unused-2"]
         assert remove_all(environments(settings), yes=True)
     finally:
