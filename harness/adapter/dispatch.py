@@ -18,6 +18,9 @@ from . import records, wire
 from .contract import AdapterError, MemoryAdapter
 from .meter import Meter
 
+#: Bound before an adapter is imported, for there are libraries that put others in its place.
+_now = time.perf_counter
+
 
 class CallFailed(Exception):
     """An adapter call failed; carries what the wire says about it."""
@@ -110,13 +113,13 @@ class Dispatcher:
             raise CallFailed(
                 wire.Failure(call_id, wire.METHOD_NOT_FOUND, message, kind="UNSUPPORTED")
             )
-        started = time.perf_counter()
+        started = _now()
         try:
             value = run(params)
         except BaseException as error:
             self._take_degraded()  # of this call, which has failed; not of the next one
             raise CallFailed(describe(error, call_id)) from error
-        ms = (time.perf_counter() - started) * 1000
+        ms = (_now() - started) * 1000
         degraded = self._take_degraded()
         if method in ("end_session", "snapshot_memories"):
             self._meter.measure_state()
@@ -128,7 +131,7 @@ class Dispatcher:
     def meta(self, ms: float = 0.0) -> dict[str, Any]:
         """What every result carries beside its value."""
         return {
-            "ms": round(ms, 3),
+            "ms": round(ms, 3) if math.isfinite(ms) else 0.0,
             "rss": self._meter.rss(),
             "oom_kills": self._meter.oom_kills(),
             "state_bytes": self._meter.state_bytes,
@@ -226,7 +229,7 @@ def describe(error: BaseException, call_id: int = 0) -> wire.Failure:
     if isinstance(error, InvalidParams):
         message = f"invalid params: {error}"
         return wire.Failure(call_id, wire.INVALID_PARAMS, message, kind="BASELINE_ERROR")
-    trace = _printable("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    trace = _printable(_trace(error))
     if isinstance(error, AdapterError):
         return wire.Failure(
             call_id,
@@ -237,7 +240,7 @@ def describe(error: BaseException, call_id: int = 0) -> wire.Failure:
             cause=None if error.cause is None else _printable(error.cause),
             traceback=trace,
         )
-    message = _printable(f"{type(error).__name__}: {error}")
+    message = _printable(f"{type(error).__name__}: {_text(error)}")
     return wire.Failure(
         call_id, wire.ADAPTER_FAILED, message, kind="BASELINE_ERROR", traceback=trace
     )
@@ -247,9 +250,24 @@ def describe(error: BaseException, call_id: int = 0) -> wire.Failure:
 _MAX_TEXT = 64 * 1024
 
 
-def _printable(text: str) -> str:
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception as broken:  # it asks the error for its text and its notes
+        return f"{type(error).__name__}; no traceback, for that raised {type(broken).__name__}\n"
+
+
+def _text(value: object) -> str:
+    """``str`` of what an adapter raised, whose ``__str__`` is an adapter's code too."""
+    try:
+        return str(value)
+    except Exception as broken:
+        return f"(its text cannot be had: __str__ raised {type(broken).__name__})"
+
+
+def _printable(text: object) -> str:
     """Text of an error that always fits on the wire; both ends of a long one are kept."""
-    text = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    text = _text(text).encode("utf-8", "backslashreplace").decode("utf-8")
     if len(text) <= _MAX_TEXT:
         return text
     half = _MAX_TEXT // 2

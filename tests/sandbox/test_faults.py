@@ -232,6 +232,27 @@ def test_15_an_unknown_operation(boxes: Boxes) -> None:
     close_quickly(box)
 
 
+def test_15b_an_error_that_cannot_be_printed(boxes: Boxes) -> None:
+    box = boxes.start()
+    with pytest.raises(
+        AdapterFailure, match=r"Unprintable: .*__str__ raised RuntimeError"
+    ) as caught:
+        ask(box, "raise-unprintable")
+    assert caught.value.kind == "BASELINE_ERROR"
+    assert "do_raise_unprintable" in (caught.value.traceback or "")
+    assert ask(box, "echo still here") == "still here"
+    close_quickly(box)
+
+
+def test_15c_a_library_that_puts_another_clock_in_its_place(boxes: Boxes) -> None:
+    box = boxes.start()
+    ask(box, "mock-clock")
+    assert ask(box, "echo still here") == "still here"
+    slow = box.call("retrieve", {"query": {"text": "sleep 0.1"}, "top_k": 1})
+    assert 100 <= slow.meta["ms"] < 10_000
+    close_quickly(box)
+
+
 def test_16_state_over_its_limit(boxes: Boxes) -> None:
     box = boxes.start()
     end = failure(box, "fill 400")

@@ -94,6 +94,17 @@ class FaultAdapter(MemoryAdapter):
     def do_raise(self, argument: str) -> None:
         raise ValueError(argument)
 
+    def do_raise_unprintable(self, argument: str) -> None:
+        class Unprintable(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError("no text")
+
+        raise Unprintable
+
+    def do_mock_clock(self, argument: str) -> None:
+        time.perf_counter = lambda: float("nan")
+        time.monotonic = lambda: float("nan")
+
     def do_typed(self, argument: str) -> None:
         raise AdapterError(argument, "said so", retry_safe=True, cause="LLM_ERROR")
 
