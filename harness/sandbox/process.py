@@ -6,11 +6,14 @@ closed. Files and memory are not sealed off; ``harness.sandbox.venv`` builds on 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import shutil
+import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,13 +39,15 @@ FIXED_ENV = {
 
 
 class ProcessBody:
-    """Behind a process box there is only its state folder."""
+    """Behind a process box: its state folder, and children that left its process group."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._state = root / "state"
 
     def kill(self) -> None:
-        """Nothing: the child was all there is."""
+        """End what the child started in sessions of their own."""
+        end_strays(self._state)
 
     def ending(self, child: Child) -> Ending:
         """From the child's own exit code."""
@@ -53,11 +58,47 @@ class ProcessBody:
 
     def state_folder(self) -> Path | None:
         """The folder itself, as the box sees it."""
-        return self._root / "state"
+        return self._state
 
     def remove(self) -> None:
-        """Remove the state folder."""
+        """End strays and remove the state folder."""
+        end_strays(self._state)
         shutil.rmtree(self._root, ignore_errors=True)
+
+
+def end_strays(state: Path) -> None:
+    """Kill every process that was started with a box's private state folder in its environment.
+
+    A child in a session of its own is out of reach of the signal to the box's group, but it
+    inherits the environment, and no other box's names this folder. Linux only; one that was started
+    with another environment is not found.
+    """
+    mark = f"MEMRIG_STATE_DIR={state}".encode()
+    for _ in range(_STRAY_ROUNDS):  # again, for one that was being forked meanwhile
+        found = [pid for pid in _processes() if mark in _environment_of(pid)]
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+        time.sleep(0.01)
+
+
+#: How often strays are looked for at most.
+_STRAY_ROUNDS = 20
+
+
+def _processes() -> list[int]:
+    with contextlib.suppress(OSError), os.scandir("/proc") as entries:
+        return [int(entry.name) for entry in entries if entry.name.isdigit()]
+    return []
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    """What a process was started with; nothing for one that has ended or is another user's."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from faultbox import ADAPTER, FAULT, LIMITS, ROOT, ask, process_launcher
+from faultbox import ADAPTER, FAULT, LIMITS, ROOT, ask, failure, process_launcher
 
 from harness.outcomes import SandboxFailure
 from harness.sandbox.base import BoxRequest
@@ -36,6 +36,32 @@ def test_the_environment_is_scrubbed_and_the_state_is_gone(
     assert not state.parent.exists()
     assert usage.cpu_s is not None
     assert usage.oom_kills is None, "a process box cannot tell"
+
+
+@pytest.mark.parametrize("end", ["close", "exit 7"])
+def test_a_child_in_a_session_of_its_own_ends_with_its_box(tmp_path: Path, end: str) -> None:
+    other = process_launcher().start(BoxRequest("s0001", 0, {}, tmp_path))
+    box = process_launcher().start(BoxRequest("s0001", 0, {}, tmp_path))
+    try:
+        kept, stray = int(ask(other, "leave-stray")), int(ask(box, "leave-stray"))
+        assert alive(stray)
+        if end != "close":
+            failure(box, end)
+        box.close()
+        assert not alive(stray)
+        assert alive(kept), "another box's"
+    finally:
+        box.close()
+        other.close()
+    assert not alive(kept)
+
+
+def alive(pid: int) -> bool:
+    """Runs, and is not just a number that nobody has asked for its exit code yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:

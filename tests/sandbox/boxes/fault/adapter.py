@@ -193,6 +193,11 @@ class FaultAdapter(MemoryAdapter):
         """A child that would outlive the box by far."""
         return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid
 
+    def do_leave_stray(self, argument: str) -> int:
+        """A child in a session of its own."""
+        code = "import time; time.sleep(60)"
+        return subprocess.Popen([sys.executable, "-c", code], start_new_session=True).pid
+
     def do_freeze_soon(self, argument: str) -> None:
         """Stop the whole process, its reader too, right after this reply."""
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGSTOP)).start()
