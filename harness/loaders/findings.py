@@ -6,6 +6,7 @@ Every fault is collected with its place and the load goes on, so that one run na
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,11 +124,11 @@ class Findings:
 
     def warn(self, kind: str, at: At, message: str) -> None:
         """Something that loads but that its author should look at."""
-        self._warn(kind, f"{at.file}: {at}: {message}")
+        self._warn(kind, lambda: f"{at.file}: {at}: {message}")
 
     def warn_file(self, kind: str, file: str, message: str) -> None:
         """A warning about a file as a whole."""
-        self._warn(kind, f"{file}: {message}")
+        self._warn(kind, lambda: f"{file}: {message}")
 
     def leave_out(self, what: str, at: At, reason: str, *, gold: bool = False) -> None:
         """List something read that is in no denominator, and warn about it.
@@ -140,10 +141,10 @@ class Findings:
         self.left_out.append(LeftOut(what, str(at), reason))
         self.warn(f"left out: {what}", at, f"{what} left out: {reason}")
 
-    def _warn(self, kind: str, text: str) -> None:
+    def _warn(self, kind: str, text: Callable[[], str]) -> None:
         named = self._warnings.setdefault(kind, [])
         if len(named) < NAMED_WARNINGS:
-            named.append(text)
+            named.append(text())
         else:
             self._unnamed[kind] += 1
 

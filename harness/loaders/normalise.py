@@ -80,18 +80,24 @@ def normalise(raw: RawSample, dataset: str, folder: ImageFolder, findings: Findi
 
 def content_line(sample: Sample, root: Path) -> bytes:
     """One sample as canonical JSON, without the name of its data set and of its folder."""
-    value = dataclasses.asdict(sample)
+    value = _fields(sample)
     del value["dataset"]
 
-    def relative(path: object) -> str:
+    def plain(path: object) -> Any:
+        if dataclasses.is_dataclass(path):  # dataclasses.asdict would copy everything first
+            return _fields(path)
         if not isinstance(path, Path):
             raise TypeError(f"{type(path).__name__} in a sample")
         return printable(path.relative_to(root).as_posix())
 
     text = json.dumps(
-        value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=relative
+        value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=plain
     )
     return text.encode() + b"\n"
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def canonical_digest(value: Any) -> bytes:

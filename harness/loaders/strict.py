@@ -15,6 +15,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from harness.loaders.slices import Slice
@@ -69,14 +70,39 @@ def parse(piece: Slice, describe: Describe | None = None) -> Any:
 
 def line_of(piece: Slice, path: JSONPath) -> int:
     """The line in the file at which the value at ``path`` starts (of its nearest parent, else)."""
-    text = piece.raw.decode("utf-8", errors="replace")
-    wanted, best, depth = path, 0, -1
-    for place, start, _ in _places(text):
+    text, outline = _outline(piece)
+    known = next((path[:n] for n in range(_OUTLINED, 0, -1) if path[:n] in outline), ())
+    from_here, line = outline.get(known, (0, piece.line))
+    wanted, best, depth = path[len(known) :], from_here, -1
+    for place, start, _ in _places(text, from_here):
+        if not place and depth >= 0:
+            break  # the value has ended
         if len(place) > depth and place == wanted[: len(place)]:
             best, depth = start, len(place)
             if depth == len(wanted):
                 break
-    return piece.line + text.count("\n", 0, best)
+    return line + text.count("\n", from_here, best)
+
+
+#: Lines are looked up from the nearest place so many steps below the root (one session).
+_OUTLINED = 2
+
+
+@lru_cache(maxsize=1)
+def _outline(piece: Slice) -> tuple[str, dict[JSONPath, tuple[int, int]]]:
+    """The text, and position and line of its uppermost values; kept for the next look-up.
+
+    A sample with thousands of faults would else be scanned from its start for each.
+    """
+    text = piece.raw.decode("utf-8", errors="replace")
+    outline: dict[JSONPath, tuple[int, int]] = {}
+    last, line = 0, piece.line
+    for place, start, _ in _places(text):
+        if len(place) <= _OUTLINED and place not in outline:
+            line += text.count("\n", last, start)
+            last = start
+            outline[place] = (start, line)
+    return text, outline
 
 
 def _decode(piece: Slice) -> str:
@@ -131,7 +157,7 @@ def _refuse(piece: Slice, text: str, position: int, message: str) -> NoReturn:
     raise DataError([Problem(message, piece.file, line)])
 
 
-def _places(text: str) -> Iterator[tuple[JSONPath, int, str]]:
+def _places(text: str, begin: int = 0) -> Iterator[tuple[JSONPath, int, str]]:
     """(path, position, first token) of every value of a JSON text, in order.
 
     Also of every key that repeats another of its object; the token is then ``duplicate``.
@@ -139,7 +165,7 @@ def _places(text: str) -> Iterator[tuple[JSONPath, int, str]]:
     path: list[str | int] = []
     keys: list[set[str] | None] = []  # per open container: its keys, None for an array
     expect_key = False
-    for token in _TOKEN.finditer(text):
+    for token in _TOKEN.finditer(text, begin):
         word = token.group()
         if word in "}]":
             if keys:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,18 @@ def test_a_duplicate_key_is_found_below_and_beside_lists() -> None:
 def test_a_whole_file_starts_after_its_mark(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_bytes(b"\xef\xbb\xbf{}")
     assert whole_file(tmp_path / "s.json", "s.json") == Slice("s.json", 3, 1, b"{}")
+
+
+def test_lines_of_thousands_of_places_in_one_sample_are_found_at_once() -> None:
+    sessions = [{"id": n, "turns": [{"a": 1}, {"b": n}]} for n in range(20_000)]
+    raw = json.dumps({"x": [1], "sessions": sessions}, indent=1).encode()
+    piece = Slice("f.json", 0, 5, raw)
+    lines = raw.decode().split("\n")
+    start = time.perf_counter()
+    for n in range(0, 20_000, 10):
+        line = line_of(piece, ("sessions", n, "turns", 1, "b"))
+        assert lines[line - 5].strip() == f'"b": {n}'
+        assert line_of(piece, ("sessions", n, "turns", 7)) == line_of(
+            piece, ("sessions", n, "turns")
+        )
+    assert time.perf_counter() - start < 10  # 2,000 scans of the whole took minutes
