@@ -25,6 +25,7 @@ from harness.records import JSONObject
 from harness.runs import Run
 from harness.runs.directory import (
     AGGREGATE,
+    BOX,
     JUDGED_QUESTIONS,
     JUDGED_SESSIONS,
     PIPELINE_QUESTIONS,
@@ -55,6 +56,7 @@ CALIBRATION = "calibration"
 #: Files that ``hashes.json`` covers, in the order in which they come to be.
 SEALED = (
     FILE,
+    BOX,
     PIPELINE_SESSIONS,
     PIPELINE_QUESTIONS,
     PIPELINE_SAMPLES,
@@ -113,9 +115,25 @@ def _question(
 
 
 def capabilities_of(run: Run) -> Capabilities | None:
-    """What the run's boxes said they can do; absent where none ever said hello."""
+    """What the run's boxes said they can do; absent where none ever started.
+
+    Raises:
+        RunError: the run has results, so a box said hello, and what it said is lost or damaged.
+    """
     hello = run.hello()
-    return capabilities_from(hello["capabilities"]) if hello is not None else None
+    if hello is None:
+        if any(
+            r.status.has_result for records in (run.sessions(), run.questions()) for r in records
+        ):
+            raise RunError(
+                f"{run.path / BOX} is gone: without what the boxes said they can do, the records "
+                "cannot be judged. Put it back from a copy, or run anew"
+            )
+        return None
+    try:
+        return capabilities_from(hello["capabilities"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{run.path / BOX} is damaged: {type(error).__name__}: {error}") from None
 
 
 def scope_of(run: Run) -> Scope:

@@ -20,7 +20,8 @@ from harness.outcomes import MemrigError, Status, VerifyError
 from harness.pipeline.answer import ExtractiveAnswerer, QuestionView
 from harness.pipeline.plan import QuestionStep, SessionStep, steps_of
 from harness.records import QARecord
-from harness.runs import Run
+from harness.runs import Attempt, Run
+from harness.runs.attempts import QUESTIONS, SESSIONS
 from harness.runs.directory import (
     AGGREGATE,
     JUDGED_QUESTIONS,
@@ -29,10 +30,18 @@ from harness.runs.directory import (
     PIPELINE_SESSIONS,
     Finished,
 )
-from harness.runs.files import canonical, file_sha256, lines, read_json, size_of
+from harness.runs.files import canonical, file_sha256, lines, read_object, size_of
 from harness.runs.snapshots import Replay
 from harness.samples import Dataset
-from harness.stages import CALIBRATION, HASHES, aggregated, capabilities_of, check_dataset, tasks
+from harness.stages import (
+    CALIBRATION,
+    HASHES,
+    SEALED,
+    aggregated,
+    capabilities_of,
+    check_dataset,
+    tasks,
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,7 @@ def verify(path: Path, dataset: Dataset | None = None) -> Verification:
     checks = [
         _made("files", found.files),
         _made("blocks", found.blocks),
+        _made("attempts", found.attempts),
         _made("data", found.data),
         _made("planned units", found.units),
         _made("snapshots", found.snapshots),
@@ -87,7 +97,7 @@ def _made(name: str, check: Callable[[], str]) -> Check:
         return Check(name, True, check())
     except (MemrigError, OSError) as error:
         return Check(name, False, str(error))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         return Check(name, False, f"a record cannot be read: {type(error).__name__}: {error}")
 
 
@@ -100,14 +110,34 @@ class _Verifier:
 
     def files(self) -> str:
         """Every file is what it was when the run ended."""
-        hashes = read_json(self._run.path / HASHES)
-        for name, stated in hashes.items():
+        hashes = read_object(self._run.path / HASHES)
+        for name in (*SEALED, *(name for name in hashes if name not in SEALED)):
             path = self._run.path / name
+            stated = hashes.get(name)
+            if stated is None and path.exists():
+                raise VerifyError(f"{HASHES} says nothing of {name}")
+            if stated is None:
+                continue
             if not path.exists():
                 raise VerifyError(f"{name} is gone")
-            if file_sha256(path) != stated["sha256"]:
+            if not isinstance(stated, dict) or file_sha256(path) != stated.get("sha256"):
                 raise VerifyError(f"{name} is not what it was when the run ended")
         return f"{len(hashes)} files have their hashes"
+
+    def attempts(self) -> str:
+        """The attempts that became the run's records are kept as they were taken over."""
+        root = self._run.path / "attempts"
+        for entry in self._run.finished:
+            attempt = Attempt(root, entry.sample_id, entry.ordinal, entry.attempt)
+            for name, block in ((SESSIONS, entry.sessions), (QUESTIONS, entry.questions)):
+                path = attempt.path(name)
+                where = path.relative_to(self._run.path)
+                if not path.is_file():
+                    raise VerifyError(f"{where} is gone")
+                if file_sha256(path) != block.sha256:
+                    raise VerifyError(f"{where} is not what the run took over")
+        logs = "" if (self._run.path / "logs").is_dir() else "; the logs are gone"
+        return f"{len(self._run.finished)} attempts as they were taken over{logs}"
 
     def blocks(self) -> str:
         """Every sample's lines are where its end marker says, and nothing stands between."""
@@ -237,7 +267,7 @@ class _Verifier:
         The judge's error is measured on the items that ship now: one measured on others, or by a
         memrig that did not measure, is no statement about this run's records and is left out.
         """
-        stated = read_json(self._run.path / AGGREGATE)
+        stated = read_object(self._run.path / AGGREGATE)
         again = json.loads(canonical(aggregated(self._run, self._preset())))
         left_out = ""
         if _items_of(stated) != _items_of(again):

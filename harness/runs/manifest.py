@@ -103,6 +103,9 @@ class Manifest:
             made = cls(value["pipeline"], value["judge"], value["plan"], value["about"], version)
         except KeyError as error:
             raise RunError(f"{path} is damaged: {error.args[0]} is missing") from None
+        for name in (*COMPARED, "about"):
+            if not isinstance(getattr(made, name), dict):
+                raise RunError(f"{path} is damaged: {name} is no JSON object")
         if made.sha256 != value.get("sha256"):
             raise RunError(f"{path} was changed after it was written: its hash does not agree")
         return made

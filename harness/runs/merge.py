@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.outcomes import RunError
 from harness.records import JSONObject
 from harness.runs.attempts import Attempt, folder_name
-from harness.runs.directory import Finished, Run
+from harness.runs.directory import BOX, Finished, Run
 from harness.runs.files import full_disk_by_name
 from harness.runs.manifest import Manifest
 
@@ -25,8 +25,11 @@ def merge(shards: Sequence[Path], target: Path) -> Run:
     """
     runs = [Run.open(path) for path in shards]
     manifest = _joined(runs)
+    hello = _hello(runs)
     merged = Run.create(target, manifest)
     try:
+        if hello is not None:
+            merged.greet(hello)
         order = {sample_id: n for n, sample_id in enumerate(_samples(manifest))}
         parts = [(run, entry) for run in runs for entry in run.finished]
         for run, entry in sorted(parts, key=lambda part: order[part[1].sample_id]):
@@ -66,6 +69,20 @@ def _joined(runs: Sequence[Run]) -> Manifest:
         name: sum(int(run.manifest.plan[name]) for run in runs) for name in runs[0].manifest.plan
     }
     return Manifest(pipeline, whole[0].judge, plan, {**whole[0].about, "merged_from": len(runs)})
+
+
+def _hello(runs: Sequence[Run]) -> JSONObject | None:
+    """What the boxes of all shards said; a shard whose boxes never started has nothing to say."""
+    said = [(run, hello) for run in runs if (hello := run.hello()) is not None]
+    for run, hello in said[1:]:
+        first, known = said[0]
+        for name in [*known, *(name for name in hello if name not in known)]:
+            if known.get(name) != hello.get(name):
+                raise RunError(
+                    f"{run.path} had other boxes than {first.path}: their {name} differs "
+                    f"({BOX}). Shards of unequal boxes are not one run"
+                )
+    return said[0][1] if said else None
 
 
 def _check_all_there(runs: Sequence[Run], numbers: Sequence[tuple[int, ...]]) -> None:

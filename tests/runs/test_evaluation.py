@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -287,6 +288,78 @@ def test_verify_sees_a_forgery(
     found = {check.name for check in verify(tmp_path / "run", DATA).checks if not check.passed}
     assert ("files" in found) == (not cunning)
     assert found & seen_by, found
+
+
+def _removed(name: str) -> Callable[[Path], object]:
+    return lambda run: shutil.rmtree(run / name)
+
+
+def _written(name: str, text: str) -> Callable[[Path], object]:
+    return lambda run: (run / name).write_text(text)
+
+
+def _replaced(name: str, old: str, new: str) -> Callable[[Path], object]:
+    return lambda run: _rewrite(run, name, lambda text: text.replace(old, new, 1))
+
+
+def _flipped_attempt(run: Path) -> None:
+    file = next((run / "attempts").rglob("sessions.jsonl"))
+    file.write_bytes(file.read_bytes()[:-2] + b" \n")
+
+
+@pytest.mark.parametrize(
+    ("harm", "seen_by"),
+    [
+        (_replaced("box.json", '"python"', '"pythn"'), "files"),
+        (_replaced("manifest.json", '"created"', '"creatd"'), "files"),
+        (_removed("attempts"), "attempts"),
+        (_flipped_attempt, "attempts"),
+        *(
+            (_written("hashes.json", text), "files")
+            for text in ("{}", "null", "[]", "5", '"x"', "[" * 200_000)
+        ),
+        *(
+            (_written(AGGREGATE, text), "numbers")
+            for text in ("[]", '"x"', "{}", '{"a":' * 200_000)
+        ),
+        (_written("box.json", "[]"), "judgements"),
+    ],
+)
+def test_verify_names_what_was_changed_or_damaged_and_checks_the_rest(
+    evaluate: Evaluate, tmp_path: Path, harm: Callable[[Path], object], seen_by: str
+) -> None:
+    run = evaluate().path
+    harm(run)
+    checks = verify(run, DATA).checks
+    assert seen_by in {check.name for check in checks if not check.passed}
+    assert {"blocks", "data", "planned units", "snapshots"} <= {c.name for c in checks if c.passed}
+
+
+def test_a_run_without_logs_is_verified_with_a_note(evaluate: Evaluate) -> None:
+    run = evaluate().path
+    shutil.rmtree(run / "logs")
+    found = verify(run, DATA)
+    assert found.passed and any("logs are gone" in check.detail for check in found.checks)
+
+
+def test_shards_merged_keep_what_their_boxes_can_do(evaluate: Evaluate, tmp_path: Path) -> None:
+    parts = [evaluate(f"part{n}", shard=(n, 2)).path for n in (1, 2)]
+    whole = evaluate("whole")
+    preset = load_preset("keyed")
+    with merge(parts, tmp_path / "merged") as run:
+        judge_run(run, DATA, preset)
+        merged = aggregate_run(run, preset)
+    assert whole.aggregate is not None
+    times = {"measurements": None}
+    assert {**merged, **times} == {**whole.aggregate, **times}
+    assert (tmp_path / "merged" / "box.json").read_bytes() == (whole.path / "box.json").read_bytes()
+    _rewrite(parts[1], "box.json", lambda text: text.replace('"python"', '"pythn"', 1))
+    with pytest.raises(RunError, match=r"part2 had other boxes(.|\n)*python differs"):
+        merge(parts, tmp_path / "unequal")
+    assert not (tmp_path / "unequal").exists()
+    (whole.path / "box.json").unlink()
+    with pytest.raises(RunError, match=r"box\.json is gone"):
+        evaluate("whole", eval_only=True)
 
 
 def test_verify_needs_the_very_data(evaluate: Evaluate, tmp_path: Path) -> None:
