@@ -9,9 +9,11 @@ import json
 import re
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from cli.beforehand import data_at, options_of, rows_of
 from cli.errors import INTERRUPTED, say
 from cli.live import watch
 from cli.words import counted, program
+from harness.interrupt import PROCESS
 from harness.outcomes import MemrigError, UsageError
 
 if TYPE_CHECKING:
@@ -106,10 +109,15 @@ def need_records(output_dir: Path | None, common: RunOptions) -> None:
 
 
 def fresh_folder(dataset: Path) -> Path:
-    """``runs/<data>-<time>``, which is new every second."""
+    """``runs/<data>-<time>``, with a number after it where that is there already."""
     name = re.sub(r"[^\w.-]+", "-", dataset.resolve().stem) or "data"
     now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{name}-{now}"
+    folder = Path("runs") / f"{name}-{now}"
+    return next(
+        free
+        for n in count(1)
+        if not (free := folder if n == 1 else folder.with_name(f"{folder.name}-{n}")).exists()
+    )
 
 
 @dataclass
@@ -144,7 +152,9 @@ def run_rows(plan: Plan) -> Outcome:
             display.say(note)
         for row in plan.rows:
             try:
+                PROCESS.check()
                 _run_row(row, plan.settings, display, outcome)
+                PROCESS.check()
             except KeyboardInterrupt:
                 outcome.interrupted = True
                 break
@@ -152,6 +162,8 @@ def run_rows(plan: Plan) -> Outcome:
                 if isinstance(error, UsageError) and len(plan.rows) == 1:
                     raise
                 outcome.failed[row.baseline.row] = str(error)
+            except Exception as error:
+                outcome.failed[row.baseline.row] = unexpected(error, row.config.output_dir)
     for name, message in outcome.failed.items():
         say(f"{name} failed: {message}")
     if outcome.interrupted:
@@ -176,6 +188,19 @@ def _run_row(
             f"  Why: {program()} show {shlex.quote(str(result.path))}\n"
             f"  Logs: {result.path / 'logs'}"
         )
+
+
+def unexpected(error: Exception, folder: Path) -> str:
+    """An error that nothing foresaw: one line, and the trace in the row's folder."""
+    log = folder / "logs" / "unexpected.log"
+    line = f"unexpected {type(error).__name__}: {error}"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            traceback.print_exception(error, file=file)
+    except OSError as why:
+        return f"{line}\n  Its trace could not be kept: {why}"
+    return f"{line}\n  Trace: {log}"
 
 
 def where_it_goes(plan: Plan) -> str:

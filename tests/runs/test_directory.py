@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from harness.outcomes import ManifestMismatch, RunError, Status, VerifyError
 from harness.records import QARecord, SessionRecord
 from harness.runs import Manifest, Run, diff
+from harness.runs.aggregates import read_aggregate
 from harness.runs.directory import PIPELINE_QUESTIONS, PIPELINE_SAMPLES, PIPELINE_SESSIONS
 from harness.runs.snapshots import Chain, Replay
 
@@ -173,6 +174,13 @@ def test_a_record_of_a_newer_memrig_is_named(finished: Path) -> None:
         list(Run.open(finished).sessions())
     with pytest.raises(RunError, match=r"schema version 9; .*newer memrig"):
         list(Run.open(finished).judged(PIPELINE_SESSIONS))
+
+
+@pytest.mark.parametrize("text", ["[]", '"x"', "{}", "[" * 200_000, '{"schema_version": 9}'])
+def test_an_aggregate_that_is_none_is_refused_with_what_mends_it(finished: Path, text: str) -> None:
+    (finished / "aggregate_metrics.json").write_text(text)
+    with pytest.raises(RunError, match=r"memrig aggregate .* makes it anew"):
+        read_aggregate(finished)
 
 
 def test_an_unequal_manifest_is_not_resumed_into(finished: Path) -> None:
