@@ -12,10 +12,16 @@ for at token borders (:class:`CompiledKey`). What the form levels, on both sides
   ``2019``, ``3万`` is ``30000``, ``百分之三十`` is ``30%``. A single numeral counts only where a
   measure word follows or ``第`` precedes, so that ``一起`` (together) is no number.
 
+- ``½`` is ``1/2`` and ``3½`` is ``3 1/2``; ``10²`` is ``10^2``; ``三分之一`` is ``1/3``,
+  ``一点五公里`` ``1.5公里``, ``一米三一`` ``1米31``, ``廿`` ``20``.
+
 Borders: a match that begins or ends with a letter or digit may not touch another letter or digit,
 CJK characters apart, which need no border. A number is whole: 3 is not in 13, 3.5 or 3:15, and may
-be followed by a unit (``3km``, ``3rd``). ``can`` is not in ``can't``. Decimals are compared as
-written (``3.10`` is not ``3.1``: it could be a version).
+be followed by a unit (``3km``, ``3rd``). Nor is 3 in 3,5 (a decimal), 3/4 or 3 1/2; 10 in 10^2; or
+5 in -5 (a sign; ``minus`` in words is none). Three parts or more are a list or a date, whose parts
+count: 12 is in 2024/12/05 and in 2024-12-05. So do the two ends of a range: 10 is in 10-20.
+``can`` is not in ``can't``. Decimals are compared as written (``3.10`` is not ``3.1``: it could be
+a version).
 
 This is deterministic and not exact: it does not understand a negation that the key's author has
 not written down as ``not_before`` or ``not_after``.
@@ -23,8 +29,11 @@ not written down as ``not_before`` or ``not_after``.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import threading
 import unicodedata
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +43,7 @@ from harness.outcomes import DataError, Problem
 from harness.samples import Key
 
 #: Counts up whenever a verdict could change; part of every preset's id.
-VERSION = 1
+VERSION = 2
 
 CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3007\u3040-\u30ff\uac00-\ud7af"
 _WORD = f"[^\\W_{CJK}]"  # a letter or digit that needs a border
@@ -45,6 +54,7 @@ _LEVEL: dict[int, str | None] = {0xB7: " "}
 _LEVEL |= {ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b"}
 _LEVEL |= {ord(c): "'" for c in "\u2018\u2019\u201a\u201b\u02bc\u02b9\u2032\u00b4"}
 _LEVEL |= {ord(c): '"' for c in "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\u300c\u300d"}
+_LEVEL |= {0x2044: "/"}
 _LEVEL |= {c: None for c in (0xAD, 0xFEFF, *range(0x200B, 0x2010), *range(0x2060, 0x2065))}
 
 _LINK = re.compile(r"!?\[([^\][]*)\]\([^()\s]*\)")
@@ -52,7 +62,14 @@ _LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+)+", re.MULT
 _INLINE_MARK = re.compile(
     r"`+|~~|(?<![0-9])\*+|\*+(?![0-9*])|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)"
 )
-_SPACE = re.compile(r"\s+")
+_SPACE = re.compile(r"\s{2,}|[^\S ]")
+#: Characters that NFKC writes as digits and that are no digits of the number before them.
+_POWER = re.compile("(?<=[0-9])[\u00b2\u00b3\u00b9\u2070\u2074-\u207b]+")
+_OTHER_NUMBER = re.compile(
+    "(?P<before>(?<=\\d))?[\u00bc-\u00be\u2150-\u215f\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793"
+    "\u3220-\u3229\u3248-\u324f\u3251-\u325f\u3280-\u3289\u32b1-\u32cb\u3358-\u3370\u33e0-\u33fe]"
+    "(?P<after>(?=\\d))?"
+)
 _CJK_SPACE = re.compile(f"(?<=[{CJK}]) | (?=[{CJK}])")
 #: A full-width comma ends a clause, unless between full-width digits (NFKC loses the difference).
 _CLAUSE_END = re.compile("\uff0c(?![\uff10-\uff19])|(?<![\uff10-\uff19])\uff0c")
@@ -64,25 +81,43 @@ _UNITS = (
 )
 # Borders are checked by these few shared patterns: one pattern a key would cost 10 ms to compile,
 # because of the CJK ranges.
-_AFTER_NUMBER = re.compile(f"(?:(?!{_WORD})|(?=(?:{_UNITS})(?!{_WORD})))(?![.:][0-9])")
+_AFTER_NUMBER = re.compile(
+    f"(?:(?!{_WORD})|(?=(?:{_UNITS})(?!{_WORD})))"
+    r"(?![.:^][0-9]|\^-| [0-9]+/[0-9]+(?!/?[0-9]))"
+)
+#: The two parts of a fraction or of a decimal with a comma; more parts are a date or a list.
+_PAIR = re.compile(r"[0-9]+([,/])[0-9]+(?!\1?[0-9])")
 _AFTER_WORD = re.compile(f"(?!{_WORD})(?!'t(?!{_WORD}))")
-_NUMERALS = frozenset("零〇一二三四五六七八九十百千万亿两")
+_NUMERALS = frozenset("零〇一二三四五六七八九十百千万亿两廿卅")
 _OPENING = " \"'([{"
 _CLOSING = " \"')]},;:"
 
 
 def canonical(text: str) -> str:
     """The one form in which keys and texts are compared (see the module's docstring)."""
-    text = unicodedata.normalize("NFKC", _CLAUSE_END.sub("\uff0c ", text))
-    text = unicodedata.normalize("NFKC", text.casefold()).translate(_LEVEL)
-    text = _LINK.sub(r"\1", text)
-    text = _INLINE_MARK.sub("", _LINE_MARK.sub("", text))
+    if text.isascii():
+        text = text.lower()
+    else:
+        text = _OTHER_NUMBER.sub(_apart, _POWER.sub(r"^\g<0>", _CLAUSE_END.sub("\uff0c ", text)))
+        text = unicodedata.normalize("NFKC", text)
+        text = unicodedata.normalize("NFKC", text.casefold()).translate(_LEVEL)
+    if "](" in text:
+        text = _LINK.sub(r"\1", text)
+    text = _LINE_MARK.sub("", text)
+    if any(mark in text for mark in "`~*_"):
+        text = _INLINE_MARK.sub("", text)
     text = _SPACE.sub(" ", text).strip()
     if "," in text:
         text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), text)
     if not text.isascii() and _HAS_CJK.search(text):
         text = chinese_numbers(_CJK_SPACE.sub("", text))
     return text
+
+
+def _apart(found: re.Match[str]) -> str:
+    """A character that stands for a number, with a blank between it and the digits beside it."""
+    before = "" if found["before"] is None else " "
+    return before + found[0] + ("" if found["after"] is None else " ")
 
 
 _CACHED_LENGTH = 2000
@@ -93,9 +128,40 @@ def _canonical_cached(text: str) -> str:
     return canonical(text)
 
 
+class LongForms:
+    """Canonical forms of long texts by the hash of the text, ``limit`` characters at most."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._forms: OrderedDict[bytes, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def form(self, text: str) -> str:
+        """:func:`canonical`, made once while it is held; the oldest forms go first."""
+        name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+        with self._lock:
+            found = self._forms.get(name)
+            if found is not None:
+                self._forms.move_to_end(name)
+                return found
+        made = canonical(text)
+        with self._lock:
+            if name not in self._forms and len(made) <= self._limit:
+                self._forms[name] = made
+                self._held += len(made)
+                while self._held > self._limit:
+                    self._held -= len(self._forms.popitem(last=False)[1])
+        return made
+
+
+#: Snapshots repeat their items session after session: room for a store of some 64 MB of text.
+_LONG = LongForms(64_000_000)
+
+
 def folded(text: str) -> str:
-    """:func:`canonical`, remembered for texts of ordinary length (a store is looked at often)."""
-    return _canonical_cached(text) if len(text) <= _CACHED_LENGTH else canonical(text)
+    """:func:`canonical`, remembered: a store is looked at often."""
+    return _canonical_cached(text) if len(text) <= _CACHED_LENGTH else _LONG.form(text)
 
 
 def _is_word(character: str) -> bool:
@@ -105,14 +171,14 @@ def _is_word(character: str) -> bool:
 
 
 def _kind(character: str) -> str:
-    if character.isdigit():
+    if character.isdecimal():
         return "digit"
     return "word" if _is_word(character) else "other"
 
 
 @dataclass(frozen=True)
 class _Variant:
-    """A text to look for, and which borders it needs: "digit", "word", "numeral" or "other"."""
+    """A text to look for, and its borders: "digit", "signed", "word", "numeral" or "other"."""
 
     text: str
     left: str
@@ -130,16 +196,55 @@ class _Variant:
             return before not in _NUMERALS
         if _is_word(before):
             return False
-        number = self.left == "digit" and before in ".:" and start > 1
-        return not (number and text[start - 2].isdigit())
+        if self.left == "digit" and before in ".:^,/- ":
+            return not self._goes_on(text, start, before)
+        return not (self.left == "signed" and before in ".,-")
+
+    def _goes_on(self, text: str, start: int, before: str) -> bool:
+        """Whether a number begins before ``start`` already, or has a sign."""
+        further = text[start - 2] if start > 1 else " "
+        if before == " ":  # 3 1/2
+            return further.isdecimal() and _pair_at(text, start, "/")
+        if before == "-":
+            return self._is_sign(text, start, further)
+        if before in ",/":
+            return further.isdecimal() and _ends_pair(text, start - 1)
+        if further.isdecimal():
+            return True
+        return before == "^" or (before == "." and further in " ($\"'")
+
+    @staticmethod
+    def _is_sign(text: str, start: int, further: str) -> bool:
+        if further == "-" or _is_word(further):
+            return further == "^"
+        if _HAS_CJK.match(further):  # 温度-5度, but 3号-5号
+            return not (start > 2 and text[start - 3].isdecimal())
+        return further not in "%)]°"
 
     def _right(self, text: str, end: int) -> bool:
         if end == len(text) or self.right == "other":
             return True
         if self.right == "numeral":
             return text[end] not in _NUMERALS
-        pattern = _AFTER_NUMBER if self.right == "digit" else _AFTER_WORD
-        return pattern.match(text, end) is not None
+        if self.right != "digit":
+            return _AFTER_WORD.match(text, end) is not None
+        if text[end] in ",/" and _ends_pair(text, end):
+            return False
+        return _AFTER_NUMBER.match(text, end) is not None
+
+
+def _pair_at(text: str, start: int, mark: str) -> bool:
+    found = _PAIR.match(text, start)
+    return found is not None and found[1] == mark
+
+
+def _ends_pair(text: str, at: int) -> bool:
+    """Whether the comma or slash at ``at`` is the only one between digits: 3,5 or 3/4."""
+    first = at
+    while first and text[first - 1].isdecimal():
+        first -= 1
+    longer = first > 1 and text[first - 1] == text[at] and text[first - 2].isdecimal()
+    return not longer and _pair_at(text, first, text[at])
 
 
 @dataclass(frozen=True)
@@ -203,6 +308,8 @@ def _checked(text: str) -> str:
 
 def _variants(form: str) -> tuple[_Variant, ...]:
     left, right = _kind(form[0]), _kind(form[-1])
+    if form[0] in "-+" and form[1:2].isdecimal():
+        left = "signed"
     number = loose_numeral(form)
     if number is None:
         return (_Variant(form, left, right),)

@@ -12,15 +12,28 @@ from decimal import Decimal
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _UNITS = {"十": 10, "百": 100, "千": 1000}
 _SECTIONS = {"万": 10_000, "亿": 100_000_000}
-_TRADITIONAL = str.maketrans("萬億兩", "万亿两")
-_RUN = re.compile(r"[零〇一二三四五六七八九十百千万亿两萬億兩]+")
+_TRADITIONAL = str.maketrans({"萬": "万", "億": "亿", "兩": "两", "廿": "二十", "卅": "三十"})
+_NUMERAL = "零〇一二三四五六七八九十百千万亿两萬億兩廿卅"
+_RUN = re.compile(f"[{_NUMERAL}]+")
+_NUMBER = f"[{_NUMERAL}]+|[0-9]+"
+_DIGIT = "零〇一二三四五六七八九"
+#: 三分之一 is 1/3; 百分之三十 is a percentage and gone by then.
+_FRACTION = re.compile(f"(?<![0-9{_NUMERAL}])({_NUMBER})分之({_NUMBER})")
+_AMOUNTS = "公里|千米|厘米|毫米|米|公斤|千克|斤|克|吨|元|块|万|亿|%|倍|度|升|毫升|小时|平|折|寸|亩"
+#: 一点五公里 is 1.5. Without a unit only from two decimals on (三点一四): 三点五 may be a time.
+_POINT = re.compile(
+    f"(?<![0-9.{_NUMERAL}])({_NUMBER})点"
+    f"(?:([{_DIGIT}]+)(?=(?:{_AMOUNTS}))|([一二三四五六七八九][{_DIGIT}]+)(?![{_NUMERAL}分]))"
+)
+#: 一米三一 and 三块五: what stands behind the unit is its decimals.
+_SHORTHAND = re.compile(f"([0-9][米块])([{_DIGIT}]{{1,2}})(?![{_NUMERAL}])")
 _PERCENT = re.compile(r"百分之([零〇一二三四五六七八九十百点两兩]+|[0-9]+(?:\.[0-9]+)?)")
 _MIXED = re.compile(
-    r"(?<![0-9.])([0-9]+(?:\.[0-9]+)?)([百千万亿萬億])(?![0-9零一二三四五六七八九十百千万亿])"
+    r"(?<![0-9.])([0-9]{1,18}(?:\.[0-9]{1,9})?)([百千万亿萬億])(?![0-9零一二三四五六七八九十百千万亿])"
 )
 _FACTORS = {"百": 100, "千": 1000, "万": 10_000, "亿": 100_000_000, "萬": 10_000, "億": 100_000_000}
 _DECIMAL = re.compile(
-    r"([0-9]+)点([0-9]+)(?=公里|千米|米|公斤|斤|克|吨|元|块|万|亿|%|倍|度|升|小时|平)"
+    r"(?<![0-9])([0-9]+)点([0-9]+)(?=公里|千米|米|公斤|斤|克|吨|元|块|万|亿|%|倍|度|升|小时|平)"
 )
 
 #: Characters after which a single numeral is a count, an ordinal, a date or a time.
@@ -36,7 +49,9 @@ _NOT_AFTER_ONE = set("点點分时度部头把回对對门片場场遍根排家�
 def chinese_numbers(text: str) -> str:
     """Write the Chinese numerals of a text (without blanks beside CJK) as digits."""
     text = _PERCENT.sub(_percent, text)
+    text = _POINT.sub(_point, _FRACTION.sub(_fraction, text))
     text = _RUN.sub(lambda found: _run(text, found), text)
+    text = _SHORTHAND.sub(lambda found: _shorthand(text, found), text)
     text = _MIXED.sub(_mixed, text)
     return _DECIMAL.sub(r"\1.\2", text)
 
@@ -49,18 +64,42 @@ def loose_numeral(form: str) -> str | None:
     last = form[-1].translate(_TRADITIONAL)
     if last not in _DIGITS and last != "十":
         return None
-    if len(form) > 1 and (form[-2].isdigit() or _RUN.match(form[-2])):
+    if len(form) > 1 and (form[-2].isdecimal() or _RUN.match(form[-2])):
         return None
     return str(_DIGITS.get(last, 10))
 
 
 def _percent(found: re.Match[str]) -> str:
     whole, _, fraction = found[1].partition("点")
-    value = whole if whole[:1].isdigit() else _value(whole.translate(_TRADITIONAL), short=True)
+    value = whole if whole[:1].isdecimal() else _value(whole.translate(_TRADITIONAL), short=True)
     if value is None or (fraction and any(c not in _DIGITS for c in fraction)):
         return found[0]
     decimals = "".join(str(_DIGITS[c]) for c in fraction)
     return f"{value}.{decimals}%" if decimals else f"{value}%"
+
+
+def _number(written: str) -> str | None:
+    if written.isdecimal():
+        return written
+    return _value(written.translate(_TRADITIONAL), short=len(written) == 1)
+
+
+def _fraction(found: re.Match[str]) -> str:
+    below, above = _number(found[1]), _number(found[2])
+    return found[0] if below is None or above is None else f"{above}/{below}"
+
+
+def _point(found: re.Match[str]) -> str:
+    whole = _number(found[1])
+    if whole is None:
+        return found[0]
+    return f"{whole}." + "".join(str(_DIGITS[c]) for c in found[2] or found[3])
+
+
+def _shorthand(text: str, found: re.Match[str]) -> str:
+    if text[found.end() : found.end() + 1] in _MEASURES:  # 3米一根: three metres each
+        return found[0]
+    return found[1] + "".join(str(_DIGITS[c]) for c in found[2])
 
 
 def _run(text: str, found: re.Match[str]) -> str:

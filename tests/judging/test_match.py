@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.judging.match import canonical, compile_key, key_in
+from harness.judging.match import LongForms, canonical, compile_key, folded, key_in
 from harness.outcomes import DataError
 from harness.samples import Key
 
@@ -65,6 +67,29 @@ FOUND = [
     ("住在3楼", "住在 3 楼"),
     ("iphone手机", "iPhone 手机"),
     ("3200", "共３，２００元"),
+    ("3½", "3½ hours"),
+    ("3 1/2", "3½ hours"),
+    ("½", "half is ½."),
+    ("10²", "10^2 rooms"),
+    ("m2", "20 m²"),
+    ("-5", "it was −5 degrees"),
+    ("-5", "温度-5度"),
+    ("5", "3号-5号"),
+    ("10", "10-20 people"),
+    ("20", "10-20 people"),
+    ("3", "1,2,3"),
+    ("12", "2024/12/05"),
+    ("3,5", "3,5 km"),
+    ("3", "3, 5 and 7"),
+    ("1/3", "三分之一的人"),
+    ("1.5公里", "一点五公里"),
+    ("3.14", "三点一四"),
+    ("5点20", "五点二十放学"),
+    ("20", "廿"),
+    ("23", "廿三日"),
+    ("30", "卅"),
+    ("1米31", "身高一米三一"),
+    ("5", "the answer -- 5"),
 ]
 NOT_FOUND = [
     ("3", "13 cats"),
@@ -95,6 +120,27 @@ NOT_FOUND = [
     ("1000", "三千"),
     ("3", "13只"),
     ("dark mode", "dark and mode"),
+    ("31", "3½ hours"),
+    ("3", "3½ hours"),
+    ("½", "3½ hours"),
+    ("1", "½ an hour"),
+    ("2", "½ an hour"),
+    ("102", "10² rooms"),
+    ("10", "10² rooms"),
+    ("2", "10² rooms"),
+    ("31", "3① cats"),
+    ("5", "-5 degrees"),
+    ("5", "it was −5 degrees"),
+    ("5", "温度-5度"),
+    ("-5", "10-5"),
+    ("3", "3,5 km"),
+    ("5", "3,5 km"),
+    ("3", "3/4 of it"),
+    ("4", "3/4 of it"),
+    ("3", "三分之一"),
+    ("1", "三分之一"),
+    ("5", "一点五公里"),
+    ("5", "a share of .5"),
 ]
 
 
@@ -202,8 +248,6 @@ def test_plain_text_folds_to_the_same_form_twice(text: str) -> None:
 
 
 def test_matching_is_fast_enough_for_a_million_looks() -> None:
-    import time
-
     keys = [compile_key(Key((str(n),))) for n in range(1000, 2000)]
     text = canonical("The user's harbour locker code is 1777.")
     start = time.perf_counter()
@@ -211,3 +255,33 @@ def test_matching_is_fast_enough_for_a_million_looks() -> None:
     per_look = (time.perf_counter() - start) / 20_000
     assert found == 20
     assert per_look < 20e-6
+
+
+def test_a_long_text_is_brought_to_its_form_once() -> None:
+    texts = [f"{n} " + "The user likes **1,600** things in Boston. " * 20_000 for n in range(4)]
+    first = [folded(text) for text in texts]
+    assert first == [canonical(text) for text in texts]
+    assert all(folded(text) is form for text, form in zip(texts, first, strict=True))
+
+
+def test_what_is_held_of_long_texts_is_bounded() -> None:
+    forms = LongForms(limit=250)
+    a, b, c = (name * 100 for name in "abc")
+    held = forms.form(a)
+    assert forms.form(a) is held
+    forms.form(b), forms.form(c)
+    assert forms.form(a) is not held
+    assert forms.form("d" * 1000) == "d" * 1000
+
+
+@pytest.mark.parametrize(
+    "piece", ["一", "1", "十万", "一分之", "1点", "一点", "½", "²", "1,", "[a", "*_"]
+)
+def test_no_text_takes_for_ever(piece: str) -> None:
+    start = time.perf_counter()
+    canonical("猫" + piece * 30_000)
+    assert time.perf_counter() - start < 5
+
+
+def test_a_number_of_thousands_of_digits_is_text() -> None:
+    assert key_in("猫", "猫" + "1" * 6000 + "万")
