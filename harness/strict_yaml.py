@@ -70,10 +70,11 @@ def _refuse_what_grows(text: str, file: str) -> None:
     """Read the events of a text, which takes no recursion, up to the first that is refused."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1
-        if getattr(event, "anchor", None) is not None:
+        line = event.start_mark.line + 1 if event.start_mark else None
+        anchor = getattr(event, "anchor", None)
+        if anchor is not None:
             mark = "*" if isinstance(event, yaml.AliasEvent) else "&"
-            message = f"anchors and aliases are not allowed ({mark}{event.anchor}); write it out"
+            message = f"anchors and aliases are not allowed ({mark}{anchor}); write it out"
             raise DataError([Problem(message, file, line)])
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
