@@ -8,7 +8,10 @@ creative, so a difference between two rows comes from what they retrieved.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
@@ -51,6 +54,10 @@ _FUNCTION_WORDS = """
 """
 STOP = frozenset(_FUNCTION_WORDS.split())
 
+#: An item is searched up to here, in characters. No memory of a conversation comes near it (a
+#: thousand sessions are some ten times less); what is longer is a box that floods the host.
+MAX_TEXT = 4_000_000
+
 _WORD = re.compile(r"\S+")
 
 
@@ -76,7 +83,10 @@ AnswerFn = Callable[[QuestionView, RetrievalRecord], Answer | str]
 
 
 class ExtractiveAnswerer:
-    """Chooses a sentence. Deterministic: the same items and question, the same answer."""
+    """Chooses a sentence. Deterministic: the same items and question, the same answer.
+
+    Reads the first :data:`MAX_TEXT` characters of each item.
+    """
 
     #: Stands in every table's title and in the manifest.
     id = f"extractive-bm25/1 (1 sentence, {MAX_TOKENS} tokens, share {MIN_SHARE})"
@@ -84,7 +94,7 @@ class ExtractiveAnswerer:
     def __call__(self, question: QuestionView, retrieval: RetrievalRecord) -> Answer:
         """Answer from the items given; best score, then the item's rank, then place in it."""
         wanted = content_tokens(question.text)
-        pool = _pool(tuple(item.text for item in retrieval.items))
+        pool = _pool(tuple(item.text[:MAX_TEXT] for item in retrieval.items))
         chosen = pool.best(wanted)
         if chosen is None:
             return Answer(NOT_MENTIONED)
@@ -153,16 +163,22 @@ def shortened(text: str, wanted: set[str]) -> str:
     """At most :data:`MAX_TOKENS` tokens of a sentence: the stretch with most of the question.
 
     Cuts between words (between characters where there are no spaces, as in Chinese); of equally
-    good stretches the middle one, which has context on both sides.
+    good stretches the middle one, which has context on both sides. Takes time and memory in
+    proportion to the text, whatever it is made of: a box may send many megabytes.
     """
-    pieces = _pieces(text)
-    if sum(piece.size for piece in pieces) <= MAX_TOKENS:
+    window, best = _Window(wanted), _Best()
+    whole = True
+    for piece in _pieces(text):
+        while window.pieces and window.held + piece.size > MAX_TOKENS:
+            best.offer(window)
+            window.shrink()
+            whole = False
+        window.grow(piece)
+    if whole:
         return text
-    stretches = list(_stretches(pieces))
-    hits = [len({t for p in pieces[i:j] for t in p.tokens} & wanted) for i, j in stretches]
-    good = [stretch for stretch, n in zip(stretches, hits, strict=True) if n == max(hits)]
-    first, last = good[len(good) // 2]
-    return text[pieces[first].start : pieces[last - 1].end].strip()
+    best.offer(window)
+    first, last = best.middle()
+    return text[first:last].strip()
 
 
 class _Piece(NamedTuple):
@@ -177,39 +193,108 @@ class _Piece(NamedTuple):
         return len(self.tokens)
 
 
-def _stretches(pieces: Sequence[_Piece]) -> Iterator[tuple[int, int]]:
-    """Every longest run of pieces (first, past the last) within the limit, from the left."""
-    end = held = 0
-    for start, piece in enumerate(pieces):
-        while end < len(pieces) and held + pieces[end].size <= MAX_TOKENS:
-            held += pieces[end].size
-            end += 1
-        yield start, end
-        if end == len(pieces):
-            return
-        held -= piece.size
+class _Window:
+    """Pieces in a row, moved along a text: how many tokens, how many different wanted ones."""
+
+    def __init__(self, wanted: set[str]) -> None:
+        self.pieces: deque[_Piece] = deque()
+        self.held = 0
+        self._left = dict.fromkeys(wanted, 0)
+        self.hits = 0
+
+    def grow(self, piece: _Piece) -> None:
+        self.pieces.append(piece)
+        self.held += piece.size
+        for token in piece.tokens:
+            if token in self._left:
+                self._left[token] += 1
+                self.hits += self._left[token] == 1
+
+    def shrink(self) -> None:
+        piece = self.pieces.popleft()
+        self.held -= piece.size
+        for token in piece.tokens:
+            if token in self._left:
+                self._left[token] -= 1
+                self.hits -= self._left[token] == 0
 
 
-def _pieces(text: str) -> list[_Piece]:
+class _Best:
+    """The places of the windows with the most hits, packed: there can be millions of equals."""
+
+    def __init__(self) -> None:
+        self._hits = -1
+        self._places = array("q")
+
+    def offer(self, window: _Window) -> None:
+        if window.hits > self._hits:
+            self._hits, self._places = window.hits, array("q")
+        if window.hits == self._hits:
+            self._places.extend((window.pieces[0].start, window.pieces[-1].end))
+
+    def middle(self) -> tuple[int, int]:
+        """Start and end, in characters, of the middle one."""
+        at = len(self._places) // 4 * 2
+        return self._places[at], self._places[at + 1]
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
     """Words by spaces; a word of several tokens falls apart between them."""
-    made = []
     for word in _WORD.finditer(text):
         found = tuple(tokens(word.group()))
         if len(found) <= 1:
-            made.append(_Piece(word.start(), word.end(), found))
+            yield _Piece(word.start(), word.end(), found)
         else:
-            made += _parts(text, word.start(), word.end())
-    return made
+            yield from _parts(text, word.start(), word.end())
 
 
-def _parts(text: str, start: int, end: int) -> list[_Piece]:
-    """Cut a word wherever one more character begins a new token, so that none is cut in two."""
-    made = []
-    begin = start
-    for place in range(start + 1, end + 1):
-        inside = tokens(text[begin:place])
-        follows = tokens(text[begin : place + 1]) if place < end else []
-        if place == end or (inside and len(follows) > len(inside)):
-            made.append(_Piece(begin, place, tuple(inside)))
-            begin = place
-    return made
+def _parts(text: str, start: int, end: int) -> Iterator[_Piece]:
+    """Cut a word wherever one more character begins a new token, so that none is cut in two.
+
+    Tokens are counted from one character to the next. Characters that may melt with what stands
+    before them (an accent) are looked at together with it, as one cluster.
+    """
+    begin = cluster = start
+    before, inside = _Seen(0, False), _Seen(0, False)  # what was seen at the cluster, and up to now
+    for place in range(start, end):
+        if place - cluster >= _MAX_CLUSTER or not _melts(text[place]):
+            cluster, before = place, inside
+        seen = before.then(text[cluster : place + 1])
+        if inside.number and seen.number > inside.number:
+            yield _Piece(begin, place, tuple(tokens(text[begin:place])))
+            begin = cluster = place
+            before = _Seen(0, False)
+            seen = before.then(text[place])
+        inside = seen
+    yield _Piece(begin, end, tuple(tokens(text[begin:end])))
+
+
+#: More than Unicode's own limit for text that can be normalized as a stream (30 marks).
+_MAX_CLUSTER = 32
+
+
+class _Seen(NamedTuple):
+    """How many tokens a text has, and whether a letter after it would belong to the last."""
+
+    number: int
+    open: bool
+
+    def then(self, cluster: str) -> _Seen:
+        """The same for the text with one more cluster."""
+        more, is_open = _adds(cluster, self.open)
+        return _Seen(self.number + more, is_open)
+
+
+@lru_cache(maxsize=1 << 14)
+def _adds(cluster: str, after_open: bool) -> tuple[int, bool]:
+    """How many tokens a cluster begins after an open token or none; is one open after it?"""
+    text = "a" + cluster if after_open else cluster
+    count = len(tokens(text))
+    return count - after_open, count > 0 and len(tokens(text + "a")) == count
+
+
+@lru_cache(maxsize=1 << 14)
+def _melts(character: str) -> bool:
+    """May it change or be changed by the characters before it: marks, and Hangul's later parts."""
+    first = unicodedata.normalize("NFKD", character)[0]
+    return unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.adapter.records import RetrievalRecord, RetrievedItem
@@ -16,6 +17,7 @@ from harness.pipeline.answer import (
     Answer,
     ExtractiveAnswerer,
     QuestionView,
+    _parts,
     content_tokens,
     shortened,
 )
@@ -116,3 +118,50 @@ def test_a_whole_history_is_answered_from_in_reasonable_time() -> None:
     for n in range(20):
         answer(QuestionView(f"What about thing{n}?"), pool)
     assert first < 3.0 and (time.perf_counter() - began) / 20 < first
+
+
+def slow_parts(text: str) -> list[str]:
+    """What the parts of a word are, by the letter: tokens anew for every character."""
+    made, begin = [], 0
+    for place in range(1, len(text) + 1):
+        inside = tokens(text[begin:place])
+        follows = tokens(text[begin : place + 1]) if place < len(text) else []
+        if place == len(text) or (inside and len(follows) > len(inside)):
+            made.append(text[begin:place])
+            begin = place
+    return made
+
+
+strange = st.sampled_from(
+    "aé-._9ßİſﬃ㍿ﷺ狗猫か゛がﾊﾞ\u3099\u0301\u0327\u0345\u1100\u1161\u11a8한하ﾡￂ½´①\u200d\u09c7\u09be"
+)
+
+
+@given(st.text(strange | st.characters(codec="utf-8"), min_size=1, max_size=25))
+@settings(max_examples=300)
+def test_a_word_is_cut_as_if_every_character_were_tried(word: str) -> None:
+    cut = [word[piece.start : piece.end] for piece in _parts(word, 0, len(word))]
+    assert cut == slow_parts(word)
+
+
+@pytest.mark.parametrize(
+    ("text_of", "size"),
+    [
+        (lambda n: "w " * 60 + "a" + "." * n + "b", 2_000_000),
+        (lambda n: "a.b" * n, 200_000),
+        (lambda n: "x y " * n, 3_000_000),
+        (lambda n: "w " * 60 + "a-e" + "\u0301" * n + "b", 300_000),
+    ],
+    ids=["punctuation", "one word", "12 MB of words", "marks"],
+)
+def test_huge_texts_take_time_in_proportion(text_of: Callable[[int], str], size: int) -> None:
+    """The quadratic way takes hours for these; a share of each says how long is fair."""
+
+    def seconds(part: str) -> float:
+        began = time.perf_counter()
+        found = answer(QuestionView("What about w and x and ba?"), items(part))
+        assert found.item_rank == 0
+        return time.perf_counter() - began
+
+    small = seconds(text_of(size // 20))
+    assert seconds(text_of(size)) < 60 * small + 5.0
