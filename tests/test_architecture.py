@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULE_LINES = 450
 
 #: What anything in ``harness`` may import: plain values that know nothing of the rest.
-PLAIN = {"outcomes", "records", "samples", "config", "adapter", "strict_yaml"}
+PLAIN = {"interrupt", "outcomes", "records", "samples", "config", "adapter", "strict_yaml"}
 
 #: Contracts inside a part that others may name without the part: protocols and frozen values, and
 #: the definition (id and formula) of the metrics by source, which needs no judge.
@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "records": {"outcomes"},
     "samples": set(),
     "config": set(),
+    "interrupt": set(),
     "strict_yaml": {"outcomes"},
     "adapter": set(),
     "sandbox": {"catalog", "settings"},
@@ -42,7 +43,7 @@ MAY_IMPORT = {
     "judging": {"models"},
     "models": set(),
     "aggregate": set(),
-    "report": {"aggregate"},
+    "report": {"aggregate", "runs"},  # runs: the files that it shows, read only
     "runs": set(),
 }
 

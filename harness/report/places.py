@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,12 +11,12 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.outcomes import UsageError
+from harness.runs.aggregates import read_aggregate, read_manifest
 
 Aggregate = Mapping[str, Any]
 
 #: Files of a run directory. A page reads runs of any memrig, so it knows their names itself.
 AGGREGATE = "aggregate_metrics.json"
-MANIFEST = "manifest.json"
 PIPELINE_SESSIONS = "pipeline_sessions.jsonl"
 
 
@@ -56,6 +55,7 @@ def rows_under(places: Sequence[Path]) -> list[PageRow]:
 
     Raises:
         UsageError: a place that is not there or holds no finished run.
+        RunError: a damaged aggregate or manifest, or one of a newer memrig.
     """
     found: dict[Path, PageRow] = {}
     for place in places:
@@ -105,16 +105,5 @@ def _below(place: Path) -> list[Path]:
 
 
 def _read(file: Path) -> PageRow:
-    manifest = file.parent / MANIFEST
-    return PageRow(
-        Path(os.path.normpath(file.parent)),
-        _json(file),
-        _json(manifest) if manifest.is_file() else {},
-    )
-
-
-def _json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{file} is damaged: {error}") from None
+    run = Path(os.path.normpath(file.parent))
+    return PageRow(run, read_aggregate(run), read_manifest(run))

@@ -15,7 +15,7 @@ from cli.bench import SAMPLE_DATA
 from cli.main import app
 from harness import run_eval
 from harness.config import EvalConfig
-from harness.outcomes import UsageError
+from harness.outcomes import RunError, UsageError
 from harness.report.html import page, rows_under, title_of
 
 ROWS = ("Oracle", "ConstantFloor")
@@ -148,9 +148,10 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
         rows_under([tmp_path])
     with pytest.raises(UsageError, match="there is no folder"):
         rows_under([tmp_path / "nowhere"])
-    (tmp_path / "aggregate_metrics.json").write_text("{", encoding="utf-8")
-    with pytest.raises(UsageError, match="is damaged"):
-        rows_under([tmp_path])
+    for damaged in ("{", "[]", "null", "{}", '{"schema_version": 1, "dimensions": {"a": 1}}'):
+        (tmp_path / "aggregate_metrics.json").write_text(damaged, encoding="utf-8")
+        with pytest.raises(RunError, match=r"is damaged .* makes it anew"):
+            rows_under([tmp_path])
 
 
 def test_runs_of_a_folder_stand_in_the_order_in_which_they_were_made(runs: Path) -> None:
