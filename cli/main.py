@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-from typing import Annotated, Any
+from cli.start import main
+
+if __name__ == "__main__":
+    main()  # does not return; signals are handled before the imports below, which take time
+
+from typing import Annotated
 
 import typer
 
 from cli.verbs import LazyGroup
+
+__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="memrig",
@@ -46,20 +52,3 @@ def root(
       memrig bench --baseline BM25 --dataset DIR
       memrig VERB --help     every verb has examples
     """
-
-
-def main() -> None:
-    """The console script."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
-    app(prog_name="memrig")
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    """SIGTERM and a closed terminal take the way of Ctrl-C, so that one clean-up path exists."""
-    signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    main()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from time import perf_counter
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from time import monotonic, perf_counter
 from typing import Protocol
 
+from harness.interrupt import PROCESS
 from harness.pipeline import events
 from harness.pipeline.blind import sample_ordinal
 from harness.pipeline.runner import OpenAttempt, OpenBoxes, Stopped
 from harness.runs import Attempt, Run
 from harness.samples import Dataset, Sample
+
+#: How often the waiting thread looks whether it should stop, and how long an interrupted run waits
+#: for work that computes, in seconds.
+POLL_S = 0.2
+GRACE_S = 5.0
 
 
 class SampleRunner(Protocol):
@@ -53,29 +58,49 @@ class Stage:
         self._tell = tell
         self._row = row
         self._lock = threading.Lock()
+        self._abandoned = False
 
     def do(self, samples: Sequence[tuple[int, str]], jobs: int) -> None:
         """Do all samples, given as (place in the data set, id).
 
         Whatever ends it early (a fault, a full disk, Ctrl-C) closes all boxes first and is then
-        raised; samples that were finished are recorded.
+        raised; samples that were finished are recorded. An interrupt waits ``GRACE_S`` for work
+        that computes and then leaves it behind; it records nothing any more.
         """
         left = iter(samples)
-        with ThreadPoolExecutor(max(1, min(jobs, len(samples)))) as pool, self._closing():
-            workers = [pool.submit(self._work, left) for _ in range(min(jobs, len(samples)))]
-            wait(workers, return_when=FIRST_EXCEPTION)
+        workers = [self._start(left) for _ in range(min(jobs, len(samples)))]
+        try:
+            while not _over(workers):
+                PROCESS.check()
+                wait(workers, POLL_S, FIRST_EXCEPTION)
             if any(worker.done() and worker.exception() for worker in workers):
                 self._open.stop()
-            _raise_first(workers)
-
-    @contextmanager
-    def _closing(self) -> Iterator[None]:
-        """An interrupt reaches only this thread: end the boxes, so that the others end too."""
-        try:
-            yield
+            while not all(worker.done() for worker in workers):
+                PROCESS.check()
+                wait(workers, POLL_S)
         except BaseException:
+            # An interrupt reaches only this thread: end the boxes, so that the others end too.
             self._open.stop()
+            _wait_a_little(workers)
+            with self._lock:
+                self._abandoned = True
             raise
+        _raise_first(workers)
+
+    def _start(self, left: Iterator[tuple[int, str]]) -> Future[None]:
+        """A worker that cannot keep the process alive, as those of a pool would."""
+        future: Future[None] = Future()
+
+        def work() -> None:
+            try:
+                self._work(left)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+        threading.Thread(target=work, name="memrig-sample", daemon=True).start()
+        return future
 
     def _work(self, left: Iterator[tuple[int, str]]) -> None:
         while True:
@@ -91,11 +116,28 @@ class Stage:
                 return self._run.next_attempt(sample_id, ordinal)
 
             attempt = self._runner.run(sample, place, next_attempt)
-            self._run.append_sample(attempt)
+            with self._lock:
+                if self._abandoned:
+                    raise Stopped
+                self._run.append_sample(attempt)
             ms = (perf_counter() - began) * 1000
             self._tell(
                 events.SampleDone(self._row, sample_id, attempt.number, ms, dict(attempt.statuses))
             )
+
+
+def _over(workers: Sequence[Future[None]]) -> bool:
+    """All are done, or one has failed."""
+    done = [worker for worker in workers if worker.done()]
+    return len(done) == len(workers) or any(worker.exception() for worker in done)
+
+
+def _wait_a_little(workers: Sequence[Future[None]]) -> None:
+    until = monotonic() + GRACE_S
+    while not (all(worker.done() for worker in workers) or PROCESS.hurried):
+        if monotonic() > until:
+            return
+        wait(workers, POLL_S)
 
 
 def _raise_first(workers: Sequence[Future[None]]) -> None:

@@ -196,3 +196,50 @@ def test_interrupt_and_sigterm_take_one_way() -> None:
         assert "Traceback" not in err
         assert "interrupted" in err
         assert process.returncode == 130
+
+
+def test_an_interrupt_ends_a_process_that_will_not(tmp_path: Path) -> None:
+    """A worker computes on, the exception is lost in a destructor, keys are pressed again: 130."""
+    program = (
+        "import sys, threading, time\n"
+        "import cli.main\n"
+        "class Swallows:\n"
+        "    def __del__(self) -> None:\n"
+        "        print('waiting', flush=True)\n"
+        "        time.sleep(60)\n"
+        "@cli.main.app.command()\n"
+        "def wait() -> None:\n"
+        "    threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "    thing = Swallows()\n"
+        "    del thing\n"
+        "    try:\n"
+        "        time.sleep(60)\n"
+        "    finally:\n"
+        "        time.sleep(0.5)\n"
+        "        print('cleaned', flush=True)\n"
+        "sys.argv = ['memrig', 'wait']\n"
+        "cli.main.main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    for _ in range(5):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "cleaned\n", "memrig: interrupted\n")
+
+
+def test_an_unforeseen_error_leaves_its_trace_in_the_row_s_folder(tmp_path: Path) -> None:
+    from cli.rows import unexpected
+
+    line = unexpected(KeyError("what"), tmp_path / "row")
+    log = tmp_path / "row" / "logs" / "unexpected.log"
+    assert str(log) in line and "KeyError" in line
+    assert "KeyError: 'what'" in log.read_text()
