@@ -122,7 +122,7 @@ class Dispatcher:
         ms = (_now() - started) * 1000
         degraded = self._take_degraded()
         if method in ("end_session", "snapshot_memories"):
-            self._meter.measure_state()
+            self._meter.measure_state(nameless=False)
         meta = self.meta(ms)
         if degraded:
             meta["degraded"] = list(degraded)

@@ -49,6 +49,7 @@ class Meter:
         self.state_bytes = 0
         #: A place in the state folder whose size cannot be told, as of the last look.
         self.unmeasured: str | None = None
+        self._nameless_bytes = 0
         self._own_cgroup = own_cgroup
         self._statm = _open("/proc/self/statm")
         self._kills = [(_open(path), key) for path, key in _KILLS if own_cgroup]
@@ -69,17 +70,24 @@ class Meter:
                 return count - self._kills_at_start
         return 0
 
-    def measure_state(self) -> int:
+    def measure_state(self, *, nameless: bool = True) -> int:
         """What the state takes on disk, in bytes; kept as ``state_bytes``.
 
         Counts the folder's tree, and files that have no name any more but are still open, as
         databases hold them (in a container: of all its processes that let themselves be read; else:
         of this process's session). Not seen: a nameless file that is mapped and not open.
+
+        Args:
+            nameless: look for nameless files, which takes milliseconds: every process's open files
+                are gone through. Else what was last found of them counts (within a call, whose time
+                is measured; the watch looks all the time).
         """
         if self.state_dir is not None:
             unmeasured: list[str] = []
             size = folder_bytes(self.state_dir, unmeasured)
-            self.state_bytes = size + deleted_bytes(self.state_dir, everybody=self._own_cgroup)
+            if nameless:
+                self._nameless_bytes = deleted_bytes(self.state_dir, everybody=self._own_cgroup)
+            self.state_bytes = size + self._nameless_bytes
             self.unmeasured = unmeasured[0] if unmeasured else None
         return self.state_bytes
 

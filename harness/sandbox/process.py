@@ -202,7 +202,7 @@ class LocalBox:
     def close(self) -> Usage:
         """Remove the state folder."""
         if self._usage is None:
-            self._usage = Usage(state_bytes=self._meter.measure_state())
+            self._usage = Usage(state_bytes=self._meter.measure_state(nameless=False))
             shutil.rmtree(self._root, ignore_errors=True)
         return self._usage
 
